@@ -4,6 +4,7 @@ import { createIpvsKernel } from '../../src/kernel/ipvs/ipvs-kernel.ts';
 import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { Cluster } from '../../src/model/cluster.ts';
+import { MODE_PLANS } from '../../src/plan/mode-plans.ts';
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
 import { SYSTEM_CLOCK } from '../../src/reconcile/timing/clock.ts';
 import { Reconciler } from '../../src/reconcile/reconciler.ts';
@@ -23,13 +24,6 @@ export const PLAN: PlanConfig = {
   masqueradeMark: 0x4000,
   localDetectors: {},
   randomFully: true,
-};
-
-/** What nftables mode plans otherwise. */
-const NFTABLES_PLAN: Partial<PlanConfig> = {
-  scheduler: 'random',
-  bindAddresses: false,
-  sharesEndpoints: true,
 };
 
 const CREATE = { ipvs: createIpvsKernel, nftables: createNftablesKernel, iptables: createIptablesKernel };
@@ -131,7 +125,7 @@ export class Driver {
     this.reconciler = new Reconciler({
       kernel: recording,
       cluster: this.cluster,
-      plan: { ...PLAN, ...(kernel.mode === 'nftables' ? NFTABLES_PLAN : {}), ...plan },
+      plan: { ...PLAN, ...MODE_PLANS[kernel.mode], ...plan },
       nodeIpOverride: undefined,
       excludeCidrs: [],
       // Nothing happens but what is asked for.

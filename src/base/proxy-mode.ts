@@ -17,10 +17,6 @@ export interface ModeFacts {
   readonly rejectsUnserved: boolean;
   /** Whether the other ports of service addresses can be closed. */
   readonly closesOtherPorts: boolean;
-  /** Whether what is written is named after Services. */
-  readonly namesServicePorts: boolean;
-  /** Whether the virtual servers of a Service port that have the same endpoints share one list of them. */
-  readonly sharesEndpoints: boolean;
   /** Where rules are written. */
   readonly rules: 'iptables' | 'nf_tables';
   /** The section of a configuration file that has the settings of masquerading. */
@@ -42,8 +38,6 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
     hasIpsets: true,
     rejectsUnserved: false,
     closesOtherPorts: true,
-    namesServicePorts: false,
-    sharesEndpoints: false,
     rules: 'iptables',
     section: 'iptables',
     mostInPart: 4_096,
@@ -53,8 +47,6 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
     ...TRANSLATES,
     rejectsUnserved: true,
     closesOtherPorts: true,
-    namesServicePorts: false,
-    sharesEndpoints: true,
     rules: 'nf_tables',
     section: 'nftables',
     mostInPart: 4_096,
@@ -64,8 +56,6 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
     ...TRANSLATES,
     rejectsUnserved: false,
     closesOtherPorts: false,
-    namesServicePorts: true,
-    sharesEndpoints: false,
     rules: 'iptables',
     section: 'iptables',
     mostInPart: 16_384,

@@ -134,8 +134,9 @@ function portLines({ name, protocol, port, addresses, endpoints, counters, udpFl
   ];
 }
 
-function addressRow({ use, at, endpoints, state, owner }: AddressReply): string[] {
-  return [use, at, counted(endpoints, 'endpoint'), owner === undefined ? state : `belongs to ${owner}`];
+function addressRow({ use, at, endpoints, state, owner, clients }: AddressReply): string[] {
+  const known = owner === undefined ? state : `belongs to ${owner}`;
+  return [use, at, counted(endpoints, 'endpoint'), known, ...(clients === undefined ? [] : [clients])];
 }
 
 const USED = {

@@ -1,10 +1,9 @@
-import { formatCidr } from '../base/cidr.ts';
 import { type IpFamily, familyOf, formatHostPort } from '../base/ip.ts';
 import { formatIpSetEntry } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
 import { toolCommand } from '../state/commands/tool-command.ts';
-import type { VirtualServer, VirtualServerId } from '../state/virtual-server.ts';
-import { USES } from './address-use.ts';
+import type { VirtualServerId } from '../state/virtual-server.ts';
+import { settingsText } from './address-use.ts';
 
 /**
  * Returns in words what this change does to the chains of iptables mode. Which rules it writes depends on the other addresses and
@@ -42,15 +41,6 @@ export function chainsCommand(op: Op): string {
     case 'delete-route':
       return toolCommand(op);
   }
-}
-
-function settingsText({ timeout, traits }: VirtualServer): string {
-  const ranges = traits?.admitted?.ranges.map(formatCidr).join(', ');
-  return [
-    `session affinity ${timeout} s`,
-    ...(traits === undefined ? [] : [USES[traits.kind], traits.keepsSource ? 'source kept' : 'masqueraded']),
-    ...(ranges === undefined ? [] : [`open to ${ranges === '' ? 'nobody' : ranges}`]),
-  ].join(', ');
 }
 
 function restore(family: IpFamily): string {

@@ -84,8 +84,8 @@ function withArticle(noun: string): string {
 }
 
 /**
- * A virtual server of iptables mode says its purpose. In the other modes, sets name the purpose of each virtual server of ours;
- * that of a node port is named by its port alone.
+ * In nftables and iptables mode, a virtual server says its purpose. In ipvs mode, sets name the purpose of each virtual server of
+ * ours; that of a node port is named by its port alone.
  */
 function useOf(id: KernelState['ids'][number], { sets, addresses }: KernelState): Is {
   if (id.traits !== undefined) return USES[id.traits.kind];

@@ -1,5 +1,6 @@
 import { counted } from '../base/text/counted.ts';
 import { type IpFamily, familyOf, formatIp } from '../base/ip.ts';
+import { settingsText } from './address-use.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
 import { nftSetName } from '../state/nft-set-name.ts';
 import { nftTable } from '../state/nft-table.ts';
@@ -30,7 +31,7 @@ export function nftCommand(op: Op): string {
     case 'edit-virtual-server': {
       const { virtualServer } = op;
       const { list } = virtualServer;
-      const text = `nft: set session affinity of ${servicePort(virtualServer)} in ${tableOf(virtualServer)} to ${virtualServer.timeout} s`;
+      const text = `nft: change service port ${servicePort(virtualServer)} of ${tableOf(virtualServer)} to ${settingsText(virtualServer)}`;
       return list === undefined ? text : `${text}, and its endpoints to those of ${servicePort(list)}`;
     }
     case 'delete-virtual-server':
@@ -52,7 +53,7 @@ export function nftCommand(op: Op): string {
   }
 }
 
-/** Returns the set that stands for an ipset, as `nft list set` takes it. */
+/** Returns the set that the plan knows as an ipset, as `nft list set` takes it. */
 export function nftSetText(ipset: string, family: IpFamily): string {
   return `${nftTable(family)} ${nftSetName(ipset)}`;
 }

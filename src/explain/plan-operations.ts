@@ -5,7 +5,7 @@ import { planLocalRoutes } from '../plan/local-routes.ts';
 import type { NodePlan } from '../plan/node/node-plan.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import { planRules } from '../plan/ipvs/plan-rules.ts';
-import { SET_ROLES, plannedSet } from '../plan/ipvs/set-names.ts';
+import { plannedSet } from '../plan/ipvs/set-names.ts';
 import type { RuleSet } from '../state/rules/rule-set.ts';
 import { Transaction } from '../state/transaction.ts';
 
@@ -13,7 +13,7 @@ import { Transaction } from '../state/transaction.ts';
 export function planOperations(plan: NodePlan, config: PlanConfig): Transaction {
   const tx = new Transaction();
   for (const family of config.families) {
-    for (const role of SET_ROLES) {
+    for (const role of plan.roles) {
       const entries = plan.entries(role, family);
       const set = plannedSet(role, family, entries.size);
       if (entries.size > 0) tx.push({ kind: 'create-set', set });

@@ -157,6 +157,8 @@ export interface AddressReply {
   /** The number of endpoints that its clients reach. */
   readonly endpoints: number;
   readonly state: 'as planned' | 'differs' | 'belongs to another Service';
+  /** What is done to its clients, where no entry of a set says it. */
+  readonly clients?: string;
   /** The Service to which the virtual server belongs, if it is another one. */
   readonly owner?: string;
   /** What would bring the kernel to the plan. */

@@ -26,7 +26,7 @@ import {
 } from './replies.ts';
 import { type FoundCounters, countersOf } from './service-counters.ts';
 import { type RefusedOp, refusedReply } from './refused-reply.ts';
-import { type FoundEntry, setsOf } from './service-sets.ts';
+import { type FoundEntry, clientsOf, setsOf } from './service-sets.ts';
 import { schedulerFlags } from '../state/commands/tool-command.ts';
 import { verdictOf } from './verdict.ts';
 import type { Words } from './words.ts';
@@ -247,7 +247,7 @@ function inKernel({ weight, active, inactive }: Connections, { countsConnections
 
 function addressReply(
   { virtualServer, traits, realServers }: PlannedVirtualServer,
-  { name, plan, found, words }: ServiceKnowledge,
+  { name, config, plan, found, words }: ServiceKnowledge,
 ): AddressReply {
   const key = virtualServerKey(virtualServer);
   const [, at = ''] = formatVirtualServer(virtualServer).split(' ');
@@ -258,11 +258,13 @@ function addressReply(
   }
   const binding = found.bindings.get(virtualServer.address);
   const ops: readonly Op[] = [...(found.ops.get(key) ?? []), ...(binding === undefined ? [] : [binding])];
+  const clients = clientsOf(virtualServer, config);
   return {
     use,
     at,
     endpoints: realServers.length,
     state: ops.length === 0 ? 'as planned' : 'differs',
+    ...(clients === undefined ? {} : { clients }),
     commands: ops.map(words.command),
   };
 }

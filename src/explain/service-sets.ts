@@ -1,7 +1,10 @@
-import type { IpFamily } from '../base/ip.ts';
+import { formatCidr } from '../base/cidr.ts';
+import { type IpFamily, familyOf } from '../base/ip.ts';
+import { NAMED, firstFew } from '../base/text/first-few.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import type { PlannedEntry } from '../plan/service-plan.ts';
 import { SET_ROLES, type SetRole, plannedSet, setName } from '../plan/ipvs/set-names.ts';
+import type { VirtualServer } from '../state/virtual-server.ts';
 import type { SetReply } from './replies.ts';
 import type { Words } from './words.ts';
 
@@ -68,6 +71,17 @@ export function setsOf(entries: readonly FoundEntry[], config: PlanConfig, words
       },
     ];
   });
+}
+
+/** Says what is done to clients of a virtual server that has its traits itself. */
+export function clientsOf({ address, traits }: VirtualServer, config: PlanConfig): string | undefined {
+  if (traits === undefined) return undefined;
+  const { kind, keepsSource, admitted } = traits;
+  const kept = keepsSource ? KEPT : MASQUERADED;
+  const effect = kind === 'cluster' ? clusterIpEffect(config, familyOf(address)) : kept;
+  if (admitted === undefined) return effect;
+  const ranges = firstFew(admitted.ranges.slice(0, NAMED).map(formatCidr), admitted.ranges.length).join(', ');
+  return `${effect}; only clients in ${ranges === '' ? 'no range' : ranges} are admitted`;
 }
 
 function effectOf(role: SetRole, family: IpFamily, config: PlanConfig, words: Words): string {

@@ -1,27 +1,4 @@
-import type { ObservedRealServer } from '../state/real-server.ts';
-import {
-  type ListUser,
-  type VirtualServerId,
-  type VirtualServerKey,
-  virtualServerKey,
-} from '../state/virtual-server.ts';
 import type { KernelReader } from './kernel.ts';
-
-/** Returns the real servers of each virtual server, those of the list that it shares, too. */
-export async function findServing(
-  kernel: Pick<KernelReader, 'getRealServers'>,
-  ids: readonly (VirtualServerId & ListUser)[],
-): Promise<ReadonlyMap<VirtualServerKey, readonly ObservedRealServer[]>> {
-  const lenders = new Map<VirtualServerKey, VirtualServerId>();
-  for (const id of ids) lenders.set(virtualServerKey(id.list ?? id), id.list ?? id);
-  const found = await kernel.getRealServers([...lenders.values()]);
-  return new Map(
-    ids.flatMap((id) => {
-      const servers = found.get(virtualServerKey(id.list ?? id));
-      return servers === undefined ? [] : [[virtualServerKey(id), servers] as const];
-    }),
-  );
-}
 
 /** Every method of KernelReader; the compiler requires all of them, and allows no other. */
 const READS = {

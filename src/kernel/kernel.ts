@@ -67,8 +67,13 @@ export interface KernelReader {
    * ip_vs is not loaded. The cost does not depend on the number of virtual servers.
    */
   getTrafficTotals(): Promise<VirtualServerStats | undefined>;
-  /** Returns these virtual servers; those that do not exist are absent. The cost grows with the number of ids. */
-  findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>>;
+  /**
+   * Returns these virtual servers; those that do not exist are absent. The cost grows with the number of ids. `traits` are
+   * those that the caller expects: if they are found, a kernel need not look for others.
+   */
+  findVirtualServers(
+    ids: readonly (VirtualServerId & Pick<VirtualServer, 'traits'>)[],
+  ): Promise<Map<VirtualServerKey, VirtualServer>>;
   /**
    * Returns the real servers of each virtual server: none of one that has the list of another (see findServing()); one that does not exist, or has none, may be absent. With those that the
    * caller expects, a kernel may answer from memory which of them exist; apply() then looks up what it replaces.

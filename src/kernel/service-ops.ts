@@ -31,6 +31,8 @@ export const RANDOM = 'random';
 export interface AppliedOps {
   /** Undefined: no such virtual server. */
   readonly after: ServiceState | undefined;
+  /** What the last operation on the virtual server itself wanted; undefined if there is none, or it was deleted. */
+  readonly settings: VirtualServer | undefined;
   readonly failures: readonly OpFailure[];
 }
 
@@ -42,7 +44,7 @@ export function applyServiceOps(before: ServiceState | undefined, ops: Iterable<
     const error = applyOp(draft, op);
     if (error !== undefined) failures.push(failureOf(op, error));
   }
-  return { after: draft.state(), failures };
+  return { after: draft.state(), settings: draft.settings, failures };
 }
 
 type ErrorName = 'ESRCH' | 'ENOENT' | 'EOPNOTSUPP';
@@ -79,10 +81,10 @@ function applyOp(draft: ServiceDraft, op: ServiceOp): ErrorName | undefined {
 }
 
 function setSettings(draft: ServiceDraft, server: VirtualServer): ErrorName | undefined {
-  const { scheduler, flags, timeout, prefix, address } = server;
+  const { scheduler, flags, prefix, address } = server;
   const possible = scheduler === RANDOM && (flags & ~VS_PERSISTENT) === 0 && prefix === (isIp4(address) ? 32 : 128);
   if (!possible) return 'EOPNOTSUPP';
-  draft.setAffinity(timeout);
+  draft.set(server);
   draft.setList(server.list, borrows(server, server));
   return undefined;
 }
@@ -98,6 +100,7 @@ function setServer(draft: ServiceDraft, server: RealServer): ErrorName | undefin
 /** A virtual server that operations change. A service may have thousands of endpoints, so none of them copies the list. */
 class ServiceDraft {
   #exists: boolean;
+  #settings: VirtualServer | undefined;
   #affinity: number;
   #list: VirtualServerId | undefined;
   readonly #endpoints: Endpoint[];
@@ -115,10 +118,15 @@ class ServiceDraft {
     return this.#exists;
   }
 
+  get settings(): VirtualServer | undefined {
+    return this.#settings;
+  }
+
   /** Also creates it. */
-  setAffinity(seconds: number): void {
+  set(settings: VirtualServer): void {
     this.#exists = true;
-    this.#affinity = seconds;
+    this.#settings = settings;
+    this.#affinity = settings.timeout;
   }
 
   /** With the list of another virtual server, it has no endpoints of its own. */
@@ -129,6 +137,7 @@ class ServiceDraft {
 
   remove(): void {
     this.#exists = false;
+    this.#settings = undefined;
     this.#affinity = 0;
     this.#list = undefined;
     this.#clear();

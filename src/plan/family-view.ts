@@ -9,6 +9,7 @@ import { FORWARDING, type RealServer, forwardingOf } from '../state/real-server.
 import type { AddressTraits } from '../state/address-traits.ts';
 import { VS_ONE_PACKET } from '../state/virtual-server.ts';
 import { nodePortAddresses } from './node-port-addresses.ts';
+import { SET_ROLES, type SetRole } from './ipvs/set-names.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
 import { filterUnchanged } from './endpoint/filter-unchanged.ts';
 import type { PlanDraft } from './plan-draft.ts';
@@ -57,7 +58,9 @@ export interface FamilyView {
   /** Whether service addresses must be bound to kube-ipvs0. */
   readonly bindAddresses: boolean;
   readonly settings: VirtualServerSettings;
-  readonly rulesPerService: boolean;
+  /** The sets that the mode has. */
+  readonly roles: readonly SetRole[];
+  readonly namesServicePorts: boolean;
 }
 
 /** Returns undefined if the service has no cluster IP of this family, because the family is then not served at all. */
@@ -89,7 +92,8 @@ export function familyView(
     unboundCidrs: config.unboundCidrs ?? EMPTY,
     localRouteCidrs: config.localRouteCidrs ?? EMPTY,
     bindAddresses: config.bindAddresses ?? true,
-    rulesPerService: config.rulesPerService ?? false,
+    roles: config.roles ?? SET_ROLES,
+    namesServicePorts: config.namesServicePorts ?? false,
     settings: virtualServerSettings(service, family, schedulerOf(service, node, config)),
   };
 }
@@ -138,8 +142,17 @@ export function serve(
   const { scheduler, flags: common, timeout, prefix } = view.settings;
   const { onePacket, drainTimeout } = view.service.requests ?? NO_REQUESTS;
   const flags = onePacket === true && protocol === 'UDP' ? common | VS_ONE_PACKET : common;
-  const named = view.rulesPerService ? { servicePort: servicePortName(view.service.name, portName), traits } : {};
-  const virtualServer = { address, port, protocol, scheduler, flags, timeout, prefix, ...named };
+  const virtualServer = {
+    address,
+    port,
+    protocol,
+    scheduler,
+    flags,
+    timeout,
+    prefix,
+    ...(view.namesServicePorts ? { servicePort: servicePortName(view.service.name, portName) } : {}),
+    ...(view.roles.includes('CLUSTER-IP') ? {} : { traits }),
+  };
   const planned = { virtualServer, realServers, traits, portName };
   const translated = realServers.every((server) => forwardingOf(server) === FORWARDING.nat);
   draft.addVirtualServer(

@@ -1,6 +1,7 @@
 import type { Cidr } from '../base/cidr.ts';
 import type { IpAddress, IpFamily } from '../base/ip.ts';
 import type { NodePortSelection } from '../config/value/node-port-selection.ts';
+import type { SetRole } from './ipvs/set-names.ts';
 import type { LocalDetector, RuleSettings } from '../state/rules/rule-settings.ts';
 
 /** The part of the configuration that plans depend on. */
@@ -16,10 +17,12 @@ export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
   /** Whether external IPs are served (default). If not, a Service that has some still counts as reachable from outside. */
   readonly servesExternalIps?: boolean;
   /**
-   * Whether each Service port has rules of its own, as in iptables mode: virtual servers name their Service port and
-   * say what their address is to it, instead of set entries. Neither hairpin connections nor closed addresses are planned.
+   * The sets that the mode has (default: all of ipvs mode). Where they do not say what the address of a virtual server is to
+   * its Service, the virtual server does.
    */
-  readonly rulesPerService?: boolean;
+  readonly roles?: readonly SetRole[];
+  /** Whether virtual servers name their Service port. */
+  readonly namesServicePorts?: boolean;
   /** Whether virtual servers of a Service port that have the same real servers share one list of them (default: no). */
   readonly sharesEndpoints?: boolean;
   /** Service addresses in these networks are neither bound to kube-ipvs0 nor closed. */

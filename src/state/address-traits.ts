@@ -5,7 +5,7 @@ export type AddressKind = 'cluster' | 'nodePort' | 'loadBalancer' | 'external';
 
 /** The clients that a load balancer IP with source ranges admits. */
 export interface AdmittedSources {
-  /** Sorted and unique. */
+  /** The fewest that contain these clients, sorted. */
   readonly ranges: readonly Cidr[];
   /** Also the address itself: connections of this node have it as source if it is bound, and their own address is in a range. */
   readonly itself: boolean;

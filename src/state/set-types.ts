@@ -1,4 +1,5 @@
-import type { IpSetType } from './ip-set.ts';
+import type { IpFamily } from '../base/ip.ts';
+import { type IpSet, type IpSetType, ipSetName } from './ip-set.ts';
 
 /** The ipsets by purpose. Names (without the KUBE- or KUBE-6- prefix) and types are those of kube-proxy, unless noted. */
 export const SET_TYPES = {
@@ -22,3 +23,12 @@ export const SET_TYPES = {
   'HEALTH-CHECK-NODE-PORT': 'bitmap:port',
   'IPVS-IPS': 'hash:ip',
 } as const satisfies Record<string, IpSetType>;
+
+/** More entries than any set has. */
+const UNLIMITED = 2 ** 31;
+
+/** Returns the set of a mode whose sets have no limit. */
+export function unlimitedSet(role: keyof typeof SET_TYPES, family: IpFamily): IpSet {
+  const type = SET_TYPES[role];
+  return { name: ipSetName(role, family), type, family, maxEntries: type === 'bitmap:port' ? 65_536 : UNLIMITED };
+}

@@ -2,8 +2,9 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { formatCidr, parseCidr } from '../../src/base/cidr.ts';
 import { type IpAddress, type IpFamily, IP_FAMILIES } from '../../src/base/ip.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
+import { MODE_PLANS } from '../../src/plan/mode-plans.ts';
 import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
-import { SET_ROLES, type SetRole, plannedSet, setName } from '../../src/plan/ipvs/set-names.ts';
+import { type SetRole, plannedSet, setName } from '../../src/plan/ipvs/set-names.ts';
 import { addressTraits } from '../../src/state/address-traits.ts';
 import { type IpSetEntry, formatIpSetEntry } from '../../src/state/ip-set.ts';
 import type { Op } from '../../src/state/op.ts';
@@ -229,12 +230,11 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
     }
   });
 
-  test('all sets exist, and those of Services are empty', async () => {
+  test('the sets of the node exist, and no others', async () => {
     await apply(...everything());
     const sets = (await bed().kernel.getSets()).filter((set) => set.family === family);
-    expect(sets.map(({ name }) => name)).toHaveLength(SET_ROLES.length);
-    const filled = sets.filter(({ entries }) => entries.length > 0).map(({ name }) => name);
-    expect(filled).toEqual([setName('NODE-PORT-IP', family), setName('HEALTH-CHECK-NODE-PORT', family)]);
+    expect(sets.map(({ name }) => name)).toEqual(MODE_PLANS.iptables.roles.map((role) => setName(role, family)));
+    expect(sets.every(({ entries }) => entries.length > 0)).toBe(true);
     const { failures } = await apply(entryOf('CLUSTER-IP', { type: 'hash:ip,port', ...idOf(clusterIp) }));
     expect(failures.map(({ code }) => code)).toEqual(['EOPNOTSUPP']);
   });

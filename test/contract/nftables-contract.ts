@@ -3,11 +3,13 @@ import { type IpAddress, type IpFamily, IP_FAMILIES } from '../../src/base/ip.ts
 import { parseCidr } from '../../src/base/cidr.ts';
 import { affinityChains } from '../../src/kernel/nftables/affinity-chains.ts';
 import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
-import { SET_ROLES, plannedSet } from '../../src/plan/ipvs/set-names.ts';
-import { type IpSetEntry, formatIpSetEntry } from '../../src/state/ip-set.ts';
+import { plannedSet } from '../../src/plan/ipvs/set-names.ts';
+import { type AddressTraits, addressTraits } from '../../src/state/address-traits.ts';
+import { formatIpSetEntry } from '../../src/state/ip-set.ts';
 import type { Op } from '../../src/state/op.ts';
 import { Transaction } from '../../src/state/transaction.ts';
 import { VS_PERSISTENT, virtualServerKey } from '../../src/state/virtual-server.ts';
+import { MODE_PLANS } from '../../src/plan/mode-plans.ts';
 import { address, endpoint, entry, realServer, virtualServer as anyVirtualServer } from './objects.ts';
 import { type PlaneBed, planIn, planeContract } from './plane-contract.ts';
 
@@ -43,13 +45,12 @@ export function nftablesContract(makeBed: () => Promise<NftablesBed>): void {
 
     test('creates its tables again when they are gone, and removes them for --cleanup', async () => {
       await bed.deleteTables();
-      expect(await bed.kernel.getSets()).toEqual([]);
+      expect(await bed.kernel.getVirtualServers()).toEqual([]);
       expect(await bed.kernel.ensureDevice()).toEqual({ made: true });
       expect(await bed.kernel.ensureDevice()).toEqual({ made: false });
-      expect(await bed.kernel.getSets()).toHaveLength(2 * SET_ROLES.length);
       await bed.kernel.removeDevice();
       await bed.kernel.removeDevice();
-      expect(await bed.kernel.getSets()).toEqual([]);
+      expect(await bed.kernel.ensureDevice()).toEqual({ made: true });
     });
   });
 }
@@ -79,7 +80,7 @@ function ofFamily(family: IpFamily, bed: () => NftablesBed): void {
 
   test('the entries of every set are added, read back and removed', async () => {
     const ops = (kind: 'add-entry' | 'delete-entry'): Op[] =>
-      SET_ROLES.flatMap((role) => {
+      MODE_PLANS.nftables.roles.flatMap((role) => {
         const set = plannedSet(role, family, 0);
         return [1, 2].map((n): Op => ({ kind, set, entry: entry(family, set.type, n) }));
       });
@@ -102,20 +103,35 @@ function ofFamily(family: IpFamily, bed: () => NftablesBed): void {
     await expectRules();
   });
 
-  test('source ranges that contain each other, in any order of operations', async () => {
-    const ranges = plannedSet('LOAD-BALANCER-SOURCE-CIDR', family, 0);
-    const ports = plannedSet('LOAD-BALANCER-FW', family, 0);
-    const id = { address: vs.address, protocol: vs.protocol, port: vs.port };
-    const range = (text: string): IpSetEntry => ({ type: 'hash:ip,port,net', ...id, network: parseCidr(text)! });
-    const [wide, narrow] = family === 4 ? ['10.0.0.0/8', '10.1.0.0/16'] : ['fd00::/16', 'fd00:1::/32'];
-    const port: IpSetEntry = { type: 'hash:ip,port', ...id };
-    expect(await apply({ kind: 'add-entry', set: ranges, entry: range(wide) })).toEqual(clean);
-    expect(await apply({ kind: 'add-entry', set: ports, entry: port })).toEqual(clean);
-    expect(await apply({ kind: 'add-entry', set: ranges, entry: range(narrow) })).toEqual(clean);
-    await expectRules();
-    expect(await apply({ kind: 'delete-entry', set: ranges, entry: range(wide) })).toEqual(clean);
-    await expectRules();
-    expect(await apply({ kind: 'delete-entry', set: ports, entry: port })).toEqual(clean);
+  test('what an address is to its Service is read back, changed and deleted', async () => {
+    const restricted = (...ranges: readonly string[]): AddressTraits =>
+      addressTraits('loadBalancer', true, { ranges: ranges.map((text) => parseCidr(text)!), itself: true });
+    const [wide, narrow] = family === 4 ? ['10.0.0.0/8', '192.0.2.0/24'] : ['fd00::/16', 'fd01::/32'];
+    const all: readonly (AddressTraits | undefined)[] = [
+      ...(['cluster', 'external', 'loadBalancer', 'nodePort'] as const).flatMap((kind) => [
+        addressTraits(kind, true),
+        ...(kind === 'cluster' ? [] : [addressTraits(kind, false)]),
+      ]),
+      restricted(wide),
+      restricted(wide, narrow),
+      addressTraits('loadBalancer', false, { ranges: [], itself: false }),
+      undefined,
+      restricted(narrow),
+    ];
+    for (const kind of ['add-virtual-server', 'edit-virtual-server'] as const) {
+      for (const traits of all) {
+        const wanted = { ...vs, ...(traits === undefined ? {} : { traits }) };
+        expect(await apply({ kind, virtualServer: wanted }, ...addAll.slice(1))).toEqual(clean);
+        expect(await bed().kernel.getVirtualServers()).toEqual([wanted]);
+        for (const asked of [vs, wanted]) {
+          expect([...(await bed().kernel.findVirtualServers([asked])).values()]).toEqual([wanted]);
+        }
+        expect(await endpoints()).toEqual(texts(servers));
+        await expectRules();
+      }
+    }
+    expect(await apply({ kind: 'delete-virtual-server', id: vs })).toEqual(clean);
+    expect(await bed().kernel.getVirtualServers()).toEqual([]);
     await expectRules();
   });
 

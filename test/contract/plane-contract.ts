@@ -11,7 +11,7 @@ import type { Op } from '../../src/state/op.ts';
 import type { RealServer } from '../../src/state/real-server.ts';
 import { Transaction } from '../../src/state/transaction.ts';
 import { VS_PERSISTENT, type VirtualServer, virtualServerKey } from '../../src/state/virtual-server.ts';
-import { MODE_PLAN } from '../support/on-plane.ts';
+import { MODE_PLANS } from '../../src/plan/mode-plans.ts';
 import { PLAN_CONFIG } from '../support/reconciling.ts';
 import { address, endpoint, realServer, virtualServer } from './objects.ts';
 
@@ -24,7 +24,7 @@ export interface PlaneBed extends AsyncDisposable {
 export function planIn(mode: ProxyMode): PlanConfig {
   return {
     ...PLAN_CONFIG,
-    ...MODE_PLAN[mode],
+    ...MODE_PLANS[mode],
     localDetectors: {
       4: { kind: 'cidr', cidr: parseCidr('10.0.0.0/9')! },
       6: { kind: 'cidr', cidr: parseCidr('fd00::/41')! },

@@ -10,9 +10,10 @@ import { baseChains } from '../../src/kernel/nftables/base-chains.ts';
 import { contents } from '../../src/kernel/nftables/replacing-port.ts';
 import { NftLink } from '../../src/kernel/nftables/nft-link.ts';
 import { proxyTables } from '../../src/kernel/nftables/proxy-tables.ts';
+import { fewestNetworks } from '../../src/base/cidr-intervals.ts';
+import { addressTraits } from '../../src/state/address-traits.ts';
 import { parseCidr } from '../../src/base/cidr.ts';
 import { IP_FAMILIES, type IpFamily } from '../../src/base/ip.ts';
-import { toPort } from '../../src/base/port.ts';
 import { type EncodedRequest, MessageWriter } from '../../src/netlink/codec/message-writer.ts';
 import { type SocketConnection, openConnection } from '../../src/netlink/transport/connection.ts';
 import { beginBatch, endBatch } from '../../src/netlink/family/nf-tables/nft-batch.ts';
@@ -20,7 +21,7 @@ import { NFT_TABLE_F_OWNER, newTable } from '../../src/netlink/family/nf-tables/
 import { NETLINK_NETFILTER } from '../../src/netlink/netlink-protocol.ts';
 import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../../src/plan/ipvs/set-names.ts';
-import { virtualServerKey } from '../../src/state/virtual-server.ts';
+import { type VirtualServer, compareVirtualServer, virtualServerKey } from '../../src/state/virtual-server.ts';
 import type { Op } from '../../src/state/op.ts';
 import { Transaction } from '../../src/state/transaction.ts';
 import { runCommand } from '../bed/command.ts';
@@ -33,6 +34,7 @@ import { configOf } from '../support/config.ts';
 import { IPTABLES_MODE } from '../support/iptables-mode.ts';
 import { PLAN_CONFIG } from '../support/reconciling.ts';
 import { RecordingLog } from '../unit/kube/recording-log.ts';
+import { MODE_PLANS } from '../../src/plan/mode-plans.ts';
 import { config } from '../unit/plan/build.ts';
 
 jest.setTimeout(60_000);
@@ -222,7 +224,7 @@ function onThisKernel(): void {
     test('are listed by nft, which loads its own listing; what it words differently is restored', async () => {
       const kernel = createNftablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}` });
       await kernel.prepare();
-      const plan = { ...PLAN_CONFIG, scheduler: 'random', localDetectors: { 4: DETECTOR } };
+      const plan = { ...PLAN_CONFIG, ...MODE_PLANS.nftables, localDetectors: { 4: DETECTOR } };
       for (const family of IP_FAMILIES) await kernel.ensureRules(planRules(plan, family));
       const servers = IP_FAMILIES.flatMap((family) =>
         [0, 10_800].map((timeout, n) =>
@@ -266,17 +268,14 @@ function onThisKernel(): void {
         [6, ['fd00:1::/57', 'ffff::/16'], 'fd00:1::/57, ffff::/16'],
         [6, ['::/0'], '::/0'],
       ];
-      const ops = RANGES.flatMap(([family, ranges], n): Op[] => {
-        const id = { address: address(family, n), protocol: 'TCP', port: toPort(80)! } as const;
-        return [
-          ...ranges.map((range): Op => ({
-            kind: 'add-entry',
-            set: plannedSet('LOAD-BALANCER-SOURCE-CIDR', family, 0),
-            entry: { type: 'hash:ip,port,net', ...id, network: parseCidr(range)! },
-          })),
-          { kind: 'add-entry', set: plannedSet('LOAD-BALANCER-FW', family, 0), entry: { type: 'hash:ip,port', ...id } },
-        ];
+      const servers = RANGES.map(([family, ranges], n) => {
+        const admitted = { ranges: fewestNetworks(ranges.map((range) => parseCidr(range)!)), itself: n === 0 };
+        const settings = { scheduler: 'random', traits: addressTraits('loadBalancer', true, admitted) };
+        return virtualServer(address(family, n), 80, 'TCP', settings);
       });
+      const ops = servers.map((server): Op => ({ kind: 'add-virtual-server', virtualServer: server }));
+      const inKernel = async (): Promise<readonly VirtualServer[]> =>
+        (await kernel.getVirtualServers()).toSorted(compareVirtualServer);
       const rules = IP_FAMILIES.map((family) => planRules(PLAN_CONFIG, family));
       for (const each of rules) await kernel.ensureRules(each);
       expect(await kernel.apply(new Transaction(ops))).toEqual({ failures: [] });
@@ -287,10 +286,12 @@ function onThisKernel(): void {
       };
       const expected = RANGES.map(([, , text]) => text).toSorted();
       expect(await listed()).toEqual(expected);
+      expect(await inKernel()).toEqual(servers.toSorted(compareVirtualServer));
       for (const each of rules) expect(await kernel.ensureRules(each)).toEqual({ changed: false, chains: [] });
       const listing = await bed.run('nft', 'list', 'ruleset');
       await inside(['nft', '-f', '-'], `flush ruleset\n${listing}`);
       expect(await listed()).toEqual(expected);
+      expect(await inKernel()).toEqual(servers.toSorted(compareVirtualServer));
       for (const each of rules) expect(await kernel.ensureRules(each)).toEqual({ changed: false, chains: [] });
       const chain = /goto (firewall-[^ ,]*)/.exec(
         await bed.run('nft', 'get', 'element', 'ip', 'kube-proxy', 'firewall-ips', '{ 10.96.0.0 . tcp . 80 }'),
@@ -312,8 +313,11 @@ function onThisKernel(): void {
         ['nft', '-f', '-'],
         `flush set ip kube-proxy ${set}\nadd element ip kube-proxy ${set} { 10.0.0.0/8 }\n`,
       );
-      expect(await kernel.ensureRules(rules[0]!)).toMatchObject({ changed: true });
+      expect((await inKernel())[0]).not.toHaveProperty('traits');
+      const edit: Op = { kind: 'edit-virtual-server', virtualServer: servers[0]! };
+      expect(await kernel.apply(new Transaction([edit]))).toEqual({ failures: [] });
       expect(await listed()).toEqual(expected);
+      expect(await inKernel()).toEqual(servers.toSorted(compareVirtualServer));
       expect(await kernel.ensureRules(rules[0]!)).toEqual({ changed: false, chains: [] });
       await kernel.close();
     });
@@ -393,7 +397,7 @@ function onThisKernel(): void {
       const before = await listing();
       const theirs = [
         ...['service-ips', 'no-endpoint-services', 'firewall-ips'].map((map) => `${map} { * : drop }`),
-        ...['cluster-ips', 'nodeports-tcp', 'cluster-ip-ports'].map((set) => `${set} { * }`),
+        ...['cluster-ips', 'nodeports', 'cluster-ip-ports'].map((set) => `${set} { * }`),
         'service-endpoints { * : 192.0.2.1 . 80 }',
         'service-ips { 10.96.0.9 . 47 . 80 : drop }',
       ].map((element) => `add element ip kube-proxy ${element}`);
@@ -543,11 +547,12 @@ function onThisKernel(): void {
       const kernel = createNftablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}` });
       await kernel.prepare();
       for (const family of IP_FAMILIES) await kernel.ensureRules(planRules(PLAN_CONFIG, family));
-      const id = virtualServer(address(4, 1), 80, 'TCP', { scheduler: 'random' });
-      const entry = { type: 'hash:ip,port', address: id.address, port: id.port, protocol: id.protocol } as const;
+      const traits = addressTraits('cluster', true);
+      const id = virtualServer(address(4, 1), 80, 'TCP', { scheduler: 'random', traits });
+      const entry = { type: 'hash:ip', address: id.address } as const;
       const { failures } = await kernel.apply(
         new Transaction([
-          { kind: 'add-entry', set: plannedSet('CLUSTER-IP', 4, 1), entry },
+          { kind: 'add-entry', set: plannedSet('IPVS-IPS', 4, 1), entry },
           { kind: 'add-virtual-server', virtualServer: id },
           { kind: 'add-real-server', id, realServer: realServer(endpoint(4, 1), 8080) },
           { kind: 'add-virtual-server', virtualServer: { ...id, address: address(6, 2), prefix: 128 } },
@@ -559,7 +564,7 @@ function onThisKernel(): void {
       expect(status).toMatchObject({ status: 1, stderr: '' });
       expect(status.stdout).toContain('2 service ports on node ');
       expect(status.stdout).toContain('1 of them unserved mode nftables objects 2 service ports, 1 endpoint, ');
-      expect(status.stdout).toContain('ip kube-proxy cluster-ip-ports 1');
+      expect(status.stdout).toContain('ip kube-proxy cluster-ips 1');
       expect(status.stdout).toContain('service ports that refuse new connections (1): TCP [fd00:96::2]:80');
       expect((await ask('explain', '10.96.0.1:80')).stdout).toContain(
         'only the kernel was read: 10.96.0.1:80/TCP is a ClusterIP, with endpoints 10.244.0.1:8080',

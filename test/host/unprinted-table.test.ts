@@ -4,7 +4,7 @@ import { createCommandRunner } from '../../src/kernel/command-runner.ts';
 import { Leftovers } from '../../src/kernel/leftovers/leftovers.ts';
 import { proxyTables } from '../../src/kernel/nftables/proxy-tables.ts';
 import { createIptablesKernel } from '../../src/kernel/iptables-mode/iptables-kernel.ts';
-import { IPTABLES_MODE_PLAN } from '../../src/plan/iptables-mode-plan.ts';
+import { MODE_PLANS } from '../../src/plan/mode-plans.ts';
 import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
 import { addressTraits } from '../../src/state/address-traits.ts';
 import { Transaction } from '../../src/state/transaction.ts';
@@ -43,7 +43,7 @@ function onThisKernel(): void {
 
   test('iptables mode leaves a table alone that iptables-nft-save cannot print', async () => {
     const kernel = createIptablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}`, maxAgeMs: 0 });
-    const rules = planRules({ ...PLAN_CONFIG, ...IPTABLES_MODE_PLAN }, 4);
+    const rules = planRules({ ...PLAN_CONFIG, ...MODE_PLANS.iptables }, 4);
     await kernel.ensureRules(rules);
     const settings = { scheduler: 'random', servicePort: 'default/web', traits: addressTraits('cluster', true) };
     const id = virtualServer(address(4, 1), 80, 'TCP', settings);

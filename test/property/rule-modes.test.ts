@@ -34,8 +34,7 @@ const MODES: Readonly<Record<'nftables' | 'iptables', () => Watched>> = {
 
 /** What the plan comes to on a kernel in memory that stores it as it is. */
 async function wanted(mode: 'nftables' | 'iptables', events: readonly SourceEvent[]): Promise<string> {
-  const fake = new FakeKernel();
-  fake.schedulers.add('random');
+  const fake = new FakeKernel(mode);
   await fake.prepare();
   fake.setNodeAddresses(NODE);
   await reconcilingIn(mode, fake).take(...listed([], []), ...events);

@@ -1,6 +1,4 @@
-import { IP_FAMILIES } from '../../src/base/ip.ts';
 import type { ProxyMode } from '../../src/base/proxy-mode.ts';
-import { setName } from '../../src/plan/ipvs/set-names.ts';
 import type { Given, Probes, Step, Table } from './scenario-file.ts';
 import { setLine } from './tables.ts';
 
@@ -45,7 +43,7 @@ export function tablesIn(mode: ProxyMode, name: string, step: Step): ReadonlyMap
 
 function asInMode(mode: 'nftables' | 'iptables', table: Table, lines: readonly string[]): readonly string[] {
   if (table === 'virtual servers') return lines.map(withoutIpvs);
-  if (table === 'sets') return lines.map(mode === 'iptables' ? onlyOfNode : onlyClusterIps);
+  if (table === 'sets') return lines.map(mode === 'iptables' ? withoutClosed : onlyClusterIps);
   return table === 'addresses' || table === 'local routes' ? [] : lines;
 }
 
@@ -61,20 +59,19 @@ function withoutIpvs(line: string): string {
   ].join(' -> ');
 }
 
-const OF_NODE: ReadonlySet<string> = new Set(
-  (['NODE-PORT-IP', 'HEALTH-CHECK-NODE-PORT'] as const).flatMap((role) =>
-    IP_FAMILIES.map((family) => setName(role, family)),
-  ),
-);
-
-function onlyOfNode(line: string): string {
+/** The rules of each endpoint masquerade what comes from it, and no rule closes other ports. */
+function withoutClosed(line: string): string {
   const [name = ''] = line.split(': ');
-  return OF_NODE.has(name) ? line : setLine(name, []);
+  return /^KUBE-(6-)?(LOOP-BACK|IPVS-IPS)$/.test(name) ? setLine(name, []) : line;
 }
 
-/** External and load balancer IPs may be addresses of other hosts, so their other ports are not closed. */
+/**
+ * External and load balancer IPs may be addresses of other hosts, so their other ports are not closed. No rule needs the addresses
+ * of node ports, or the ports of health checks.
+ */
 function onlyClusterIps(line: string): string {
   const [name = '', entries = ''] = line.split(': ');
+  if (/^KUBE-(6-)?(NODE-PORT-IP|HEALTH-CHECK-NODE-PORT)$/.test(name)) return setLine(name, []);
   if (!/^KUBE-(6-)?IPVS-IPS$/.test(name)) return line;
   return setLine(
     name,

@@ -1,14 +1,17 @@
 import { formatCidr } from '../../src/base/cidr.ts';
 import { formatIp, isLinkLocal6 } from '../../src/base/ip.ts';
-import type { KernelReader } from '../../src/kernel/kernel.ts';
+import type { KernelReader, ObservedIpSet } from '../../src/kernel/kernel.ts';
+import { entriesOfAddress } from '../../src/plan/ipvs/set-entries.ts';
+import { setName } from '../../src/plan/ipvs/set-names.ts';
 import { hostPrefix } from '../../src/state/bound-address.ts';
-import { formatIpSetEntry } from '../../src/state/ip-set.ts';
+import { type IpSetEntry, formatIpSetEntry } from '../../src/state/ip-set.ts';
 import { formatRealServer } from '../../src/state/real-server.ts';
 import {
   VS_ONE_PACKET,
   VS_PERSISTENT,
   VS_SCHED_FALLBACK,
   VS_SCHED_PORT,
+  type VirtualServer,
   formatVirtualServer,
   virtualServerKey,
 } from '../../src/state/virtual-server.ts';
@@ -23,10 +26,26 @@ export async function readTables(kernel: KernelReader): Promise<KernelTables> {
   const routes = await kernel.getLocalRoutes();
   return {
     'virtual servers': await readVirtualServers(kernel),
-    sets: sets.map(({ name, entries }) => setLine(name, entries.map(formatIpSetEntry))),
+    sets: setLines(await kernel.getVirtualServers(), sets),
     addresses: addresses.filter(({ address }) => !isLinkLocal6(address)).map(({ address }) => formatIp(address)),
     'local routes': routes.map(({ cidr }) => formatCidr(cidr)),
   };
+}
+
+/** Where virtual servers have traits, as the entries that ipvs mode would have instead. */
+function setLines(servers: readonly VirtualServer[], sets: readonly ObservedIpSet[]): string[] {
+  const texts = new Map<string, Set<string>>();
+  const add = (name: string, entries: readonly IpSetEntry[]): void => {
+    const known = texts.get(name) ?? new Set();
+    texts.set(name, known);
+    for (const entry of entries) known.add(formatIpSetEntry(entry));
+  };
+  for (const { name, entries } of sets) add(name, entries);
+  for (const server of servers) {
+    if (server.traits === undefined) continue;
+    for (const { role, family, entry } of entriesOfAddress(server, server.traits)) add(setName(role, family), [entry]);
+  }
+  return Array.from(texts, ([name, entries]) => setLine(name, [...entries]));
 }
 
 async function readVirtualServers(kernel: KernelReader): Promise<string[]> {
@@ -41,7 +60,7 @@ async function readVirtualServers(kernel: KernelReader): Promise<string[]> {
       ...((flags & VS_SCHED_FALLBACK) === 0 ? [] : ['fallback']),
       ...((flags & VS_SCHED_PORT) === 0 ? [] : ['port']),
     ];
-    const found = servers.get(virtualServerKey(service)) ?? [];
+    const found = servers.get(virtualServerKey(service.list ?? service)) ?? [];
     const real = found.map((server) => {
       const { weight, upperThreshold = 0, lowerThreshold = 0 } = server;
       const limit = upperThreshold === 0 ? '' : `${upperThreshold}/${lowerThreshold}`;

@@ -1,5 +1,5 @@
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { findServing } from '../../src/kernel/kernel-reader.ts';
+import { findServing } from '../../src/reconcile/compare/read-virtual-servers.ts';
 import { formatCidr } from '../../src/base/cidr.ts';
 import { formatIp } from '../../src/base/ip.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';

@@ -1,7 +1,6 @@
 import type { ProxyMode } from '../../src/base/proxy-mode.ts';
 import type { Kernel, NodeAddress } from '../../src/kernel/kernel.ts';
-import { IPTABLES_MODE_PLAN } from '../../src/plan/iptables-mode-plan.ts';
-import type { PlanConfig } from '../../src/plan/plan-config.ts';
+import { MODE_PLANS } from '../../src/plan/mode-plans.ts';
 import type { Plane } from '../fake-kernel/planes.ts';
 import { PLAN_CONFIG, Reconciling } from './reconciling.ts';
 import { address } from './state.ts';
@@ -14,16 +13,9 @@ export const NODE: readonly NodeAddress[] = ['192.168.9.1', '192.168.9.2', 'fd00
   tentative: false,
 }));
 
-/** What each mode plans otherwise than ipvs mode. */
-export const MODE_PLAN: Readonly<Record<ProxyMode, Partial<PlanConfig>>> = {
-  ipvs: {},
-  nftables: { scheduler: 'random', bindAddresses: false, sharesEndpoints: true },
-  iptables: IPTABLES_MODE_PLAN,
-};
-
 /** Reconciles as the daemon does in a mode: in other modes than ipvs, Services cannot ask for settings of their own. */
 export function reconcilingIn(mode: ProxyMode, kernel: Kernel): Reconciling {
-  const options = { plan: { ...PLAN_CONFIG, ...MODE_PLAN[mode] } };
+  const options = { plan: { ...PLAN_CONFIG, ...MODE_PLANS[mode] } };
   return mode === 'ipvs' ? new Reconciling(kernel, options) : new Reconciling(kernel, options, []);
 }
 

@@ -60,8 +60,7 @@ describe('random histories on the real kernel', () => {
   }
 
   async function inMemory(events: readonly SourceEvent[]): Promise<string> {
-    const fake = new FakeKernel();
-    fake.schedulers.add('random');
+    const fake = new FakeKernel(TEST_MODE);
     await fake.prepare();
     fake.setNodeAddresses(
       NODE_ADDRESSES.map((text) => ({ address: address(text), prefix: 24, interfaceName: 'eth0', tentative: false })),

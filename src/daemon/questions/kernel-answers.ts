@@ -5,7 +5,7 @@ import { kernelOnly } from '../../explain/kernel-only.ts';
 import type { AddressOwnerReply, KernelStatusReply, TrafficBy, TrafficReply } from '../../explain/replies.ts';
 import { wordsOf } from '../../explain/words.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
-import { findServing } from '../../kernel/kernel-reader.ts';
+import { findServing } from '../../reconcile/compare/read-virtual-servers.ts';
 import type { Clock } from '../../reconcile/timing/clock.ts';
 import { borrows, formatVirtualServer, virtualServerKey } from '../../state/virtual-server.ts';
 import { askedAddress } from './asked-address.ts';

@@ -13,7 +13,7 @@ import type { Cluster } from '../../model/cluster.ts';
 import type { WatchState } from '../../observe/api-observer.ts';
 import type { ProxyHealth } from '../../observe/health.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
-import { SET_ROLES, plannedSet } from '../../plan/ipvs/set-names.ts';
+import { plannedSet } from '../../plan/ipvs/set-names.ts';
 import { ownServers } from '../../plan/service-plan.ts';
 import type { Clock } from '../../reconcile/timing/clock.ts';
 import type { Questioned } from '../../reconcile/questioned.ts';
@@ -177,7 +177,7 @@ async function objectsOf(
     if (yielder.due) await yielder.yieldIfDue();
   }
   const sets = families.flatMap((family) =>
-    SET_ROLES.map((role) => {
+    plan.roles.map((role) => {
       const entries = plan.entries(role, family).size;
       const set = plannedSet(role, family, entries);
       const name = wordsOf(mode).set(set);

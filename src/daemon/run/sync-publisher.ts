@@ -9,7 +9,6 @@ import type { ProxyHealth } from '../../observe/health.ts';
 import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
 import type { ListenOn, ServiceHealthServers } from '../../observe/service-health-servers.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
-import { SET_ROLES } from '../../plan/ipvs/set-names.ts';
 import { TOO_MANY_SERVERS } from '../../plan/service-limit.ts';
 import { ownServers } from '../../plan/service-plan.ts';
 import type { History } from '../questions/history.ts';
@@ -99,7 +98,7 @@ export class SyncPublisher implements SyncObserver {
       for (const family of service.noLocalEndpoints.external) noLocalEndpoints[family].external += 1;
     }
     for (const family of families) {
-      for (const role of SET_ROLES) counts['set-entry'] += plan.entries(role, family).size;
+      for (const role of plan.roles) counts['set-entry'] += plan.entries(role, family).size;
       metrics.setNoLocalEndpoints(family, noLocalEndpoints[family]);
     }
     metrics.setObjects(counts);

@@ -1,11 +1,10 @@
-import { MODES } from '../../base/proxy-mode.ts';
 import { hostname } from 'node:os';
 import { gateEnabled } from '../../config/value/feature-gates.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { Cluster } from '../../model/cluster.ts';
 import { type Cidr, cidrFamily } from '../../base/cidr.ts';
 import type { IpFamily } from '../../base/ip.ts';
-import { IPTABLES_MODE_PLAN } from '../../plan/iptables-mode-plan.ts';
+import { MODE_PLANS } from '../../plan/mode-plans.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import type { LocalDetector } from '../../state/rules/rule-settings.ts';
 import { StartupError } from './startup-error.ts';
@@ -24,7 +23,7 @@ export function planConfigOf(
   families: readonly IpFamily[],
   cluster: Cluster,
 ): PlanConfig {
-  const facts = MODES[config.mode];
+  const ofMode: Partial<PlanConfig> = MODE_PLANS[config.mode];
   const node = cluster.node();
   const podCidrs = config.detectLocalMode === 'NodeCIDR' ? (node?.podCidrs ?? []) : config.clusterCidrs;
   const localDetectors: Partial<Record<IpFamily, LocalDetector>> = {};
@@ -45,9 +44,8 @@ export function planConfigOf(
     unboundCidrs: config.unboundCidrs,
     localRouteCidrs: config.localRouteCidrs,
     servesExternalIps: gateEnabled(config.featureGates, 'AllowServiceExternalIPs'),
-    bindAddresses: facts.bindsAddresses,
-    sharesEndpoints: facts.sharesEndpoints,
-    ...(facts.namesServicePorts ? { ...IPTABLES_MODE_PLAN, forwardsInvalid: config.conntrack.tcpBeLiberal } : {}),
+    ...ofMode,
+    ...(ofMode.namesServicePorts === true ? { forwardsInvalid: config.conntrack.tcpBeLiberal } : {}),
     // iptables supports --random-fully since 1.6.2 (2018).
     randomFully: true,
   };

@@ -24,9 +24,9 @@ export class EqualChanges {
   apply(port: string, before: ServiceState | undefined, ops: readonly ServiceOp[], share: Share): AppliedOps {
     const last = this.#last.get(port);
     if (last !== undefined && isEqual(last, before, ops)) return last.applied;
-    const { after, failures } = applyServiceOps(before, ops);
+    const { after, ...rest } = applyServiceOps(before, ops);
     const shared = after === undefined ? undefined : share({ ...after, endpoints: sortedEndpoints(after.endpoints) });
-    const applied = { after: shared, failures };
+    const applied = { after: shared, ...rest };
     this.#last.set(port, { before, ops, applied });
     return applied;
   }

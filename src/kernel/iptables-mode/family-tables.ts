@@ -15,7 +15,7 @@ import type { OwnTransactions } from '../own-transactions.ts';
 import type { Lack } from './extensions.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import { KnownTables } from './known-tables.ts';
-import { SETS, ruleOfEntry } from './node-sets.ts';
+import { NODE_SETS, ruleOfEntry } from './node-sets.ts';
 import { type Attempt, PartWriter } from './part-writer.ts';
 import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { type RefusedLine, refusedLines } from './refused-lines.ts';
@@ -23,7 +23,7 @@ import { type RenderContext, renderServicePort } from './render/render-service-p
 import { RuleCounter } from './rule-counter.ts';
 import { RuleOwners } from './rule-owners.ts';
 import type { Rendered } from './render/service-port.ts';
-import { type StateOp, applyToState, isEntryOp, sortOps, touchedPorts } from './state-change.ts';
+import { type StateOp, applyToState, isEntryOp, possibleOps, touchedPorts } from './state-change.ts';
 import { TableChange } from './table-change.ts';
 import { type Checked, TableCheck } from './table-check.ts';
 import type { TableImage } from './table-image.ts';
@@ -103,7 +103,7 @@ export class FamilyTables {
 
   /** Applies operations. What is refused does not stop the rest. */
   async apply(ops: Iterable<Op>): Promise<Outcome> {
-    const { possible, failures } = sortOps(ops, this.#family, this.lacks);
+    const { possible, failures } = possibleOps(ops, this.#family, this.lacks);
     if (possible.length === 0) return { failures };
     const written = await this.#turns.run(async () => {
       this.#readingsBefore = this.#known.readings;
@@ -155,7 +155,7 @@ export class FamilyTables {
       check.add(renderedPort(state, port, context));
       if (yielder.due) await yielder.yieldIfDue();
     }
-    for (const name of SETS[this.#family].keys()) {
+    for (const name of NODE_SETS[this.#family].keys()) {
       for (const entry of state.entriesOf(name)) {
         for (const rule of ruleOfEntry(entry)) check.addShared(rule);
       }

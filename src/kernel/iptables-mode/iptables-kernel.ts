@@ -1,5 +1,4 @@
 import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
-import type { IpSet } from '../../state/ip-set.ts';
 import { familyOfOp } from '../../state/op.ts';
 import { type Outcome, failureOf } from '../../state/outcome.ts';
 import type { Endpoint, ObservedRealServer } from '../../state/real-server.ts';
@@ -30,7 +29,7 @@ import type { IptablesPort } from './iptables-port.ts';
 import { OwnTransactions } from '../own-transactions.ts';
 import { previewOf } from './preview.ts';
 import { type Server, isUnnamed } from './proxy-state.ts';
-import { SETS } from './node-sets.ts';
+import { NODE_SETS } from './node-sets.ts';
 
 export interface IptablesKernelOptions extends NodeKernelOptions {
   /** How old a reading of the tables may be for a full check; for tests. */
@@ -131,21 +130,15 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
   async getSets(names?: readonly string[], without?: ReadonlySet<IpFamily>): Promise<ObservedIpSet[]> {
     const found: ObservedIpSet[] = [];
     for (const family of await this.#usable(without)) {
-      if (names?.some((name) => SETS[family].has(name)) === false) continue;
+      if (names?.some((name) => NODE_SETS[family].has(name)) === false) continue;
       const tables = this.#tables[family];
       if (names === undefined && this.#toProbe.has(family)) await this.#probeAgain(family);
       const state = await tables.state(names === undefined);
-      for (const [name, set] of SETS[family]) {
+      for (const [name, set] of NODE_SETS[family]) {
         if (names?.includes(name) !== false) found.push({ ...set, entries: [...state.entriesOf(name)] });
       }
     }
     return found;
-  }
-
-  /** This mode always has all its sets, so nothing is read. */
-  async findSets(names: readonly string[]): Promise<Map<string, IpSet>> {
-    const families = await this.#usable();
-    return new Map(families.flatMap((family) => [...SETS[family]].filter(([name]) => names.includes(name))));
   }
 
   readonly findRuleVariant: Kernel['findRuleVariant'] = (family) => this.#port.find(family);

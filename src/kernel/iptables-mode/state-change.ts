@@ -1,7 +1,5 @@
-import { constants } from 'node:os';
-import { type IpFamily } from '../../base/ip.ts';
-import type { IpSet } from '../../state/ip-set.ts';
-import { type Op, familyOfOp } from '../../state/op.ts';
+import type { IpFamily } from '../../base/ip.ts';
+import type { Op } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import {
   type VirtualServer,
@@ -13,9 +11,8 @@ import type { ServiceOp } from '../service-ops.ts';
 import { EqualChanges } from './equal-changes.ts';
 import { type ProxyState, type Server, type ServicePortKey, nameOf, servicePortKey } from './proxy-state.ts';
 import type { Lack, SomeServices } from './extensions.ts';
-import { SETS, isOfNode } from './node-sets.ts';
-
-export type EntryOp = Extract<Op, { readonly kind: 'add-entry' | 'delete-entry' }>;
+import { NODE_SETS } from './node-sets.ts';
+import { type EntryOp, type ServerOps, byVirtualServer, idIn, sortOps } from '../translated-ops.ts';
 
 /** An operation that this mode has, or whose object it has. */
 export type StateOp = ServiceOp | EntryOp;
@@ -26,80 +23,30 @@ export interface Sorted {
 }
 
 /** Sorts out the operations of one family that this mode does not have, those that need nothing, and what the kernel lacks. */
-export function sortOps(ops: Iterable<Op>, family: IpFamily, lacks: readonly Lack[] = []): Sorted {
-  const possible: StateOp[] = [];
-  const failures: OpFailure[] = [];
+export function possibleOps(ops: Iterable<Op>, family: IpFamily, lacks: readonly Lack[] = []): Sorted {
+  const { services, entries, failures } = sortOps(ops, { mode: 'iptables', family, sets: NODE_SETS[family] });
+  if (lacks.length === 0) return { possible: [...entries, ...services], failures };
+  const possible: StateOp[] = [...entries];
+  const unmet: OpFailure[] = [];
   const lacking = new Map<VirtualServerKey, Lack>();
-  const { EOPNOTSUPP } = constants.errno;
-  const refuse = (op: Op): void => {
-    failures.push({ op, errno: EOPNOTSUPP, code: 'EOPNOTSUPP', text: 'iptables mode has no such object' });
-  };
-  for (const op of ops) {
-    if (familyOfOp(op) !== family) continue;
-    switch (op.kind) {
-      case 'add-virtual-server':
-      case 'edit-virtual-server': {
-        const lack = lacks.find(({ services }) => NEEDS[services](op.virtualServer));
-        if (lack !== undefined && op.kind === 'add-virtual-server')
-          lacking.set(virtualServerKey(op.virtualServer), lack);
-        if (lack === undefined) possible.push(op);
-        else failures.push(unsupported(op, lack));
-        break;
-      }
-      case 'add-real-server': {
-        const lack = lacking.size === 0 ? undefined : lacking.get(virtualServerKey(op.id));
-        if (lack === undefined) possible.push(op);
-        else failures.push(unsupported(op, lack));
-        break;
-      }
-      case 'delete-virtual-server':
-      case 'edit-real-server':
-      case 'delete-real-server':
-        possible.push(op);
-        break;
-      case 'add-entry':
-      case 'delete-entry':
-        if (isKnown(op.set) && isOfNode(op.set.name)) possible.push(op);
-        else refuse(op);
-        break;
-      // Sets always exist, and have no limit.
-      case 'create-set':
-        if (!isKnown(op.set)) refuse(op);
-        break;
-      case 'grow-set':
-      case 'destroy-set':
-      case 'bind-address':
-      case 'unbind-address':
-      case 'add-route':
-      case 'delete-route':
-        refuse(op);
-    }
+  for (const op of services) {
+    const lack = 'virtualServer' in op ? lackOf(op.virtualServer, lacks) : lacking.get(virtualServerKey(op.id));
+    if (op.kind === 'add-virtual-server' && lack !== undefined) lacking.set(virtualServerKey(op.virtualServer), lack);
+    const isNeeding = 'virtualServer' in op || op.kind === 'add-real-server';
+    if (lack === undefined || !isNeeding) possible.push(op);
+    else unmet.push({ op, errno: 0, code: 'UNSUPPORTED', text: lack.text });
   }
-  return { possible, failures };
+  return { possible, failures: [...failures, ...unmet] };
 }
 
-function unsupported(op: Op, { text }: Lack): OpFailure {
-  return { op, errno: 0, code: 'UNSUPPORTED', text };
+function lackOf(server: VirtualServer, lacks: readonly Lack[]): Lack | undefined {
+  return lacks.find(({ services }) => NEEDS[services](server));
 }
 
 const NEEDS: Readonly<Record<SomeServices, (server: VirtualServer) => boolean>> = {
   'Services with session affinity': ({ timeout }) => timeout > 0,
   'Services with SCTP ports': ({ protocol }) => protocol === 'SCTP',
 };
-
-function isKnown({ name, type, family }: IpSet): boolean {
-  return SETS[family].get(name)?.type === type;
-}
-
-function idOf(op: ServiceOp): VirtualServerId {
-  const { address, port, protocol } = idIn(op);
-  return { address, port, protocol };
-}
-
-/** Operations on the real servers of a virtual server usually share this object. */
-function idIn(op: ServiceOp): VirtualServerId {
-  return 'virtualServer' in op ? op.virtualServer : op.id;
-}
 
 /** Returns the service ports whose rules these operations may change. `state` must not have the changes yet. */
 export function touchedPorts(state: ProxyState, ops: readonly StateOp[]): ReadonlySet<ServicePortKey> {
@@ -119,10 +66,10 @@ export function touchedPorts(state: ProxyState, ops: readonly StateOp[]): Readon
     if ('virtualServer' in op) touched.add(servicePortKey(nameOf(op.virtualServer), op.virtualServer.protocol));
     if (idIn(op) === last) continue;
     last = idIn(op);
-    const id = idOf(op);
-    touch(state.server(id));
+    const { address: own, port, protocol } = last;
+    touch(state.server(last));
     // The rule of a node port is for all addresses without another service there.
-    if (addresses.includes(id.address)) for (const address of addresses) touch(state.server({ ...id, address }));
+    if (addresses.includes(own)) for (const address of addresses) touch(state.server({ address, port, protocol }));
   }
   return touched;
 }
@@ -146,7 +93,7 @@ export function applyToState(state: ProxyState, ops: readonly StateOp[]): Applie
     undo.push(() => state.setEntry(set.name, entry, before));
   }
   const changes = new EqualChanges();
-  for (const group of byVirtualServer(ops).values()) {
+  for (const group of byVirtualServer(ops.filter((op) => !isEntryOp(op)))) {
     const changed = changeServer(state, group, changes);
     for (const failure of changed.failures) failures.push(failure);
     undo.push(changed.undo);
@@ -154,35 +101,16 @@ export function applyToState(state: ProxyState, ops: readonly StateOp[]): Applie
   return { failures, undo: () => undo.reverse().forEach((step) => step()) };
 }
 
-function byVirtualServer(ops: readonly StateOp[]): ReadonlyMap<VirtualServerKey, readonly ServiceOp[]> {
-  let last: VirtualServerId | undefined;
-  let key: VirtualServerKey | undefined;
-  return Map.groupBy(
-    ops.filter((op) => !isEntryOp(op)),
-    (op) => {
-      const id = idIn(op);
-      if (id !== last || key === undefined) [last, key] = [id, virtualServerKey(id)];
-      return key;
-    },
-  );
-}
-
 /** Applies the operations of one virtual server together: a service may have thousands of endpoints. */
-function changeServer(state: ProxyState, ops: readonly ServiceOp[], changes: EqualChanges): AppliedChange {
-  const [first] = ops;
-  if (first === undefined) return { failures: [], undo: () => undefined };
-  const id = idOf(first);
+function changeServer(state: ProxyState, { id, ops }: ServerOps, changes: EqualChanges): AppliedChange {
   const before = state.server(id);
-  const lastOf = (isDone: (op: ServiceOp) => boolean): Pick<Server, 'name' | 'traits'> => {
-    const op = ops.findLast((each) => 'virtualServer' in each && isDone(each));
-    if (op === undefined || !('virtualServer' in op)) return before ?? { name: '' };
-    return { name: nameOf(op.virtualServer), traits: op.virtualServer.traits };
-  };
-  const port = servicePortKey(lastOf(() => true).name, id.protocol);
-  const { after, failures } = changes.apply(port, before?.state, ops, (changed) => state.shared(port, changed));
-  const failed = new Set<Op>(failures.map(({ op }) => op));
-  const { name, traits } = lastOf((op) => !failed.has(op));
-  state.setServer(id, after === undefined ? undefined : { id, name, traits, state: after });
+  const wanted = ops.findLast((op) => 'virtualServer' in op)?.virtualServer;
+  const port = servicePortKey(wanted === undefined ? (before?.name ?? '') : nameOf(wanted), id.protocol);
+  const { after, settings, failures } = changes.apply(port, before?.state, ops, (changed) =>
+    state.shared(port, changed),
+  );
+  const named = settings === undefined ? before : { name: nameOf(settings), traits: settings.traits };
+  state.setServer(id, after && { id, name: named?.name ?? '', traits: named?.traits, state: after });
   return { failures, undo: () => state.setServer(id, before) };
 }
 

@@ -7,7 +7,8 @@ import {
   type VirtualServerKey,
 } from '../../state/virtual-server.ts';
 import { KernelError } from '../kernel-error.ts';
-import type { Kernel } from '../kernel.ts';
+import type { IpSet } from '../../state/ip-set.ts';
+import type { Kernel, ObservedIpSet } from '../kernel.ts';
 import type { NodeKernel } from './node-kernel.ts';
 import { RANDOM } from '../service-ops.ts';
 
@@ -17,6 +18,7 @@ import { RANDOM } from '../service-ops.ts';
  */
 export abstract class TranslatingKernel {
   abstract readonly mode: Kernel['mode'];
+  abstract getSets(names: readonly string[]): Promise<ObservedIpSet[]>;
   protected readonly node: NodeKernel;
   #hasIpv6 = false;
 
@@ -48,6 +50,10 @@ export abstract class TranslatingKernel {
 
   /** The rules are removed with the tables, or as leftovers of the mode. */
   readonly removeRules: Kernel['removeRules'] = () => Promise.resolve();
+
+  async findSets(names: readonly string[]): Promise<Map<string, IpSet>> {
+    return new Map((await this.getSets(names)).map((set) => [set.name, set]));
+  }
 
   /** A mode that keeps what it has read without a generation must override it. */
   forgetReadings(): Promise<void> {

@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../base/ip.ts';
-import { PROTOCOL_NUMBER, type Protocol } from '../../base/protocol.ts';
+import { PROTOCOL_NUMBER } from '../../base/protocol.ts';
 import type { NftHook } from '../../netlink/family/nf-tables/chain.ts';
 import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import { FIREWALL_IPS, NO_ENDPOINT_SERVICES, SERVICE_IPS } from './sets.ts';
@@ -123,25 +123,10 @@ function masqueradeCheck(settings: RuleSettings, family: IpFamily): readonly Ste
     rule(service('cluster-ip-ports'), RETURN),
     rule(service('external-ip-ports'), goto(MARK)),
     rule(service('external-ip-ports-local'), RETURN),
-    ...NODE_PORTS.flatMap(({ protocol, set, fields }) => {
-      const ofNode = rule(inSet('nodeport-addresses', 'destination', family), ofProtocol(protocol));
-      return [
-        rule(ofNode, inSet(`${set}-local`, fields, family), RETURN),
-        rule(ofNode, inSet(set, fields, family), goto(MARK)),
-      ];
-    }),
+    rule(service('nodeports-local'), RETURN),
+    rule(service('nodeports'), goto(MARK)),
   ];
 }
-
-const NODE_PORTS: readonly {
-  readonly protocol: Protocol;
-  readonly set: string;
-  readonly fields: 'port' | 'service';
-}[] = [
-  { protocol: 'TCP', set: 'nodeports-tcp', fields: 'port' },
-  { protocol: 'UDP', set: 'nodeports-udp', fields: 'port' },
-  { protocol: 'SCTP', set: 'nodeports-sctp', fields: 'service' },
-];
 
 function clusterIpsFromOutside({ masqueradeAll, localDetector }: RuleSettings, family: IpFamily): readonly Steps[] {
   const toClusterIp = inSet('cluster-ip-ports', 'service', family);

@@ -1,17 +1,19 @@
 import { createHash } from 'node:crypto';
 import type { Cidr } from '../../base/cidr.ts';
-import { type IpFamily, familyOf, isUnspecified } from '../../base/ip.ts';
+import { type Interval, intervalsOf, networksOf } from '../../base/cidr-intervals.ts';
+import { type IpAddress, type IpFamily, familyOf, isUnspecified } from '../../base/ip.ts';
 import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
 import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
-import { addressKey, addressLength, serviceKey } from './keys.ts';
-import type { ServiceObjects } from './service-objects.ts';
+import { addressAt, addressKey, addressLength, serviceKey } from './keys.ts';
+import type { ElementOf, NftPort } from './nft-port.ts';
+import type { ServiceObjects, SharedChains } from './service-objects.ts';
 import { FIREWALL_IPS, SOURCES, sourcesSet } from './sets.ts';
 import type { SharedChain } from './shared-chain.ts';
-import { type Interval, intervalsOf } from './source-intervals.ts';
 import { DROP, RETURN, inSet, rule } from './steps.ts';
 
 const FIREWALL = 'firewall-';
+const SOURCES_CHAIN = /^firewall-(.*\/sources)$/;
 
 /** Returns what drops packets to a port of a load balancer IP from outside of these source ranges. */
 export function firewallObjects(id: VirtualServerId, ranges: readonly Cidr[]): ServiceObjects {
@@ -28,6 +30,40 @@ export function firewallObjects(id: VirtualServerId, ranges: readonly Cidr[]): S
 /** Whether a chain of this name checks source ranges, in this version or in an earlier one. */
 export function isFirewallChain(name: string): boolean {
   return name.startsWith(FIREWALL) && name.includes('/');
+}
+
+/** Returns a chain of source ranges, without the elements of its set; undefined for one of an earlier version. */
+export function firewallByName(name: string, family: IpFamily): SharedChains | undefined {
+  const text = SOURCES_CHAIN.exec(name)?.[1];
+  return text === undefined ? undefined : { name, chains: () => [firewallChain(text, [], family)] };
+}
+
+/** What a set of source ranges has. */
+export interface FoundRanges {
+  readonly elements: readonly ElementOf[];
+  /** Undefined if they are not those that the name says. */
+  readonly networks: readonly Cidr[] | undefined;
+}
+
+/** Reads the source ranges that a chain checks. */
+export async function readRanges(port: NftPort, family: IpFamily, chain: string): Promise<FoundRanges> {
+  const text = SOURCES_CHAIN.exec(chain)?.[1];
+  if (text === undefined) return { elements: [], networks: undefined };
+  const set = `${SOURCES}${text}`;
+  const elements: ElementOf[] = [];
+  await port.eachElement(family, set, ({ key, isEnd }) => {
+    elements.push({ set, key: key.slice(), ...(isEnd === true ? { isEnd } : {}) });
+  });
+  const inOrder = elements.toSorted((a, b) => Buffer.compare(a.key, b.key));
+  const intervals: { from: IpAddress; until: IpAddress | undefined }[] = [];
+  for (const { key, isEnd } of inOrder) {
+    const address = addressAt(key, 0, family);
+    const last = intervals.at(-1);
+    if (isEnd !== true) intervals.push({ from: address, until: undefined });
+    else if (last !== undefined) last.until = address;
+  }
+  const isNamed = sourcesText(sourceElements(intervals, family), family) === text;
+  return { elements, networks: isNamed ? networksOf(intervals) : undefined };
 }
 
 /**

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { type Cidr, cidrOf } from '../../base/cidr.ts';
 import { type IpAddress, type IpFamily, ip4FromBytes, ip6FromBytes, isIp4 } from '../../base/ip.ts';
 import { toPort } from '../../base/port.ts';
 import { PROTOCOL_NUMBER, protocolFromNumber } from '../../base/protocol.ts';
@@ -157,52 +156,32 @@ export function portKey(port: number): Uint8Array {
   return bytes;
 }
 
-/** The length of the keys of the set that stands for an ipset of this type. */
-export function entryKeyLength(type: IpSetType, family: IpFamily): number {
-  const service = serviceKeyLength(family);
-  switch (type) {
-    case 'bitmap:port':
-      return 2;
-    case 'hash:ip':
-      return addressLength(family);
-    case 'hash:ip,port':
-      return service;
-    case 'hash:ip,port,ip':
-      return service + addressLength(family);
-    case 'hash:ip,port,net':
-      return service + addressLength(family) + FIELD;
-  }
+/** The key of a virtual server together with a client's address. */
+export function clientKey(id: VirtualServerId, client: IpAddress): Uint8Array {
+  const bytes = new Uint8Array(serviceKeyLength(isIp4(client) ? 4 : 6) + lengthOf(client));
+  putAddress(bytes, putService(bytes, id), client);
+  return bytes;
 }
 
+/** The key of an entry of what Services share: an address, or an endpoint and its own address. */
 export function entryKey(entry: IpSetEntry): Uint8Array {
-  if (entry.type === 'bitmap:port') return portKey(entry.port);
-  if (entry.type === 'hash:ip') return addressKey(entry.address);
-  const bytes = new Uint8Array(entryKeyLength(entry.type, isIp4(entry.address) ? 4 : 6));
-  const at = putService(bytes, entry);
-  if (entry.type === 'hash:ip,port,ip') putAddress(bytes, at, entry.address2);
-  if (entry.type === 'hash:ip,port,net') {
-    const prefixAt = putAddress(bytes, at, entry.network.address);
-    putNumber(bytes, prefixAt, entry.network.prefix);
+  switch (entry.type) {
+    case 'hash:ip':
+      return addressKey(entry.address);
+    case 'hash:ip,port,ip':
+      return clientKey(entry, entry.address2);
+    case 'hash:ip,port':
+    case 'hash:ip,port,net':
+    case 'bitmap:port':
+      throw new Error(`nftables mode has no entries of the type ${entry.type}`);
   }
-  return bytes;
 }
 
 /** Returns undefined for a key that no Service can cause, such as port 0, and for that of a catch-all element. */
 export function entryOfKey(type: IpSetType, bytes: Uint8Array, family: IpFamily): IpSetEntry | undefined {
   if (bytes.length === 0) return undefined;
-  if (type === 'bitmap:port') {
-    const port = toPort(portAt(bytes, 0));
-    return port === undefined ? undefined : { type, port };
-  }
   if (type === 'hash:ip') return { type, address: addressAt(bytes, 0, family) };
   const service = serviceOfKey(bytes, family);
-  if (service === undefined) return undefined;
-  const at = serviceKeyLength(family);
-  if (type === 'hash:ip,port') return { type, ...service };
-  if (type === 'hash:ip,port,ip') return { type, ...service, address2: addressAt(bytes, at, family) };
-  return { type, ...service, network: networkAt(bytes, at, family) };
-}
-
-function networkAt(bytes: Uint8Array, at: number, family: IpFamily): Cidr {
-  return cidrOf(addressAt(bytes, at, family), readU32(bytes, at + addressLength(family)));
+  if (service === undefined || type !== 'hash:ip,port,ip') return undefined;
+  return { type, ...service, address2: addressAt(bytes, serviceKeyLength(family), family) };
 }

@@ -7,28 +7,23 @@ import type { OpFailure, Outcome } from '../../state/outcome.ts';
 import type { Endpoint } from '../../state/real-server.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, borrows, virtualServerKey } from '../../state/virtual-server.ts';
-import { addedRanges, changeElements, changeFirewall, deletedElements, hasRanges } from './entry-changes.ts';
 import { bisect } from '../bisect.ts';
+import { readRanges } from './firewall-objects.ts';
 import { TABLE_OWNED } from '../kernel-error.ts';
 import type { ExpectedServers } from '../kernel.ts';
 import { MOST_ELEMENTS, type NftMessage } from './nft-message.ts';
 import type { ElementOf, NftRefusal } from './nft-port.ts';
 import type { ModeObserver } from '../mode-observer.ts';
-import { type ServiceParts, hasOwnList, serviceParts } from './service-objects.ts';
+import { type ServiceParts, type SharedChains, hasOwnList, serviceParts } from './service-objects.ts';
 import { type AppliedOps, type ServiceState, applyServiceOps } from '../service-ops.ts';
 import { ENDPOINTS, LISTS, SHARED_ENDPOINTS, constantSets } from './sets.ts';
 import { type ListTargets, chainOf, findLists, listChainName } from './shared-list.ts';
 import { TableChange, elementId, sameData } from './table-change.ts';
-import {
-  type ObservedService,
-  type Restricted,
-  type Services,
-  readOwnElements,
-  readSourceRanges,
-} from './table-reader.ts';
-import { MANY, type TableView, nextOf } from './table-view.ts';
-import { partsOf } from './unit-parts.ts';
-import { type ServiceUnit, type Unit, opsOf, unitsOf } from './units.ts';
+import { type ObservedService, type Services, readOwnElements } from './table-reader.ts';
+import { type TableView, nextOf } from './table-view.ts';
+import { type FoundTraits, foundObjects, traitObjects } from './trait-elements.ts';
+import type { TraitsByServer } from './trait-reader.ts';
+import { type EntryUnit, type ServiceUnit, type Unit, partsOf, unitsOf } from './units.ts';
 
 /** Attempts to write while other programs change the ruleset. The last one does not require an unchanged ruleset. */
 const ATTEMPTS = 5;
@@ -62,17 +57,15 @@ export class NftTables {
    * the kernel refuses it.
    */
   async apply(tx: Transaction): Promise<Outcome> {
-    const ofFamilies = unitsOf(tx);
     const failures: OpFailure[] = [];
     let stopped: string | undefined;
-    for (const family of IP_FAMILIES) {
-      const { groups, failures: impossible } = ofFamilies[family];
+    for (const { family, units: all, failures: impossible } of unitsOf(tx)) {
       for (const failure of impossible) failures.push(failure);
       const view = this.#viewOf(family);
       // An endpoint that is new may need the place of one that was left.
-      if (groups.length > 0) await view.leavings.remove(view);
+      if (all.length > 0) await view.leavings.remove(view);
       const { refused, stoppedBy } = await bisect(
-        partsOf(groups, ({ id }) => view.countOf(id), this.#most),
+        partsOf(all, ({ id }) => view.countOf(id), this.#most),
         {
           write: (units) => this.#write(view, units, failures),
           isOfAll: (refusal) => isOfAll(view, refusal),
@@ -107,7 +100,7 @@ export class NftTables {
 }
 
 function refuse(units: readonly Unit[], { errno, code, text }: NftRefusal, failures: OpFailure[]): void {
-  for (const unit of units) for (const op of opsOf(unit)) failures.push({ op, errno, code, text });
+  for (const unit of units) for (const op of unit.ops) failures.push({ op, errno, code, text });
 }
 
 /** Whether every other transaction would be refused, too. */
@@ -125,11 +118,10 @@ interface Found {
   /** Before the reads; undefined if nothing that is to be written depends on them. */
   readonly generation: number | undefined;
   readonly services: Services;
-  readonly restricted: ReadonlyMap<VirtualServerKey, Restricted>;
-  /** The elements to delete, by their ids. */
-  readonly deleted: ReturnType<typeof deletedElements>;
-  /** The ids of the elements to delete, and of the source ranges to add, that exist. */
-  readonly present: ReadonlySet<string>;
+  /** Of the virtual servers whose settings are written. */
+  readonly traits: TraitsByServer;
+  /** The entries to delete that exist, by the ids of their elements. */
+  readonly deleted: ReadonlyMap<string, EntryUnit['element']>;
 }
 
 /** The units must be written in several transactions. */
@@ -171,6 +163,8 @@ class Attempt {
   failures: OpFailure[] = [];
   /** The virtual servers that there will be, with their endpoints. */
   #after = new Map<VirtualServerId, readonly Endpoint[]>();
+  /** The chains whose source ranges are written again. */
+  readonly #restored = new Set<string>();
   /** Endpoints that are replaced as they are remembered. */
   #recalled: ElementOf[] = [];
 
@@ -234,32 +228,42 @@ class Attempt {
   }
 
   get #serviceIds(): readonly VirtualServerId[] {
-    return this.#units.flatMap((unit) => (unit.kind === 'service' && unit.ops.length > 0 ? [unit.id] : []));
+    return this.#services.map(({ id }) => id);
+  }
+
+  get #services(): readonly ServiceUnit[] {
+    return this.#units.filter((unit) => unit.kind === 'service');
+  }
+
+  get #entries(): readonly EntryUnit[] {
+    return this.#units.filter((unit) => unit.kind === 'entry');
   }
 
   async #changeOf(found: Found): Promise<TableChange> {
     this.failures = [];
     this.#after = new Map();
     this.#recalled = [];
+    this.#restored.clear();
     const change = new TableChange();
     const yielder = new Yielder();
-    changeElements(change, this.#units, found.deleted, found.present);
-    const all = await this.#allOf(found.services);
-    const applied: ServiceChange[] = [];
-    for (const unit of this.#units) {
-      if (unit.kind === 'entry') continue;
-      if (!hasRanges(unit, found.present)) changeFirewall(change, unit, found.restricted);
-      if (unit.ops.length > 0) {
-        const before = found.services.get(virtualServerKey(unit.id));
-        applied.push({ unit, before, ...applyServiceOps(before?.state, unit.ops) });
-      }
-      if (yielder.due) await yielder.yieldIfDue();
+    for (const { set, key } of found.deleted.values()) change.deleteElement(set, { key });
+    for (const { element, ops } of this.#entries) {
+      if (ops[0].kind === 'add-entry') change.addElement(element.set, element);
     }
+    const all = await this.#allOf(found.services);
+    const applied = this.#services.map((unit): ServiceChange => {
+      const before = found.services.get(virtualServerKey(unit.id));
+      return { unit, before, ...applyServiceOps(before?.state, unit.ops) };
+    });
     const listless = await this.#findListless(applied);
     const targets = await this.#findTargets(applied);
     for (const each of applied) {
       if (listless.has(each)) for (const op of each.unit.ops) this.failures.push(withoutList(op));
-      else this.#changeService(change, each, all.get(virtualServerKey(each.unit.id)), targets);
+      else {
+        const key = virtualServerKey(each.unit.id);
+        this.#changeService(change, each, all.get(key), targets);
+        await this.#changeTraits(change, each, found.traits.get(key));
+      }
       if (yielder.due) await yielder.yieldIfDue();
     }
     return change;
@@ -317,43 +321,65 @@ class Attempt {
     }
   }
 
+  async #changeTraits(
+    change: TableChange,
+    { unit: { id }, after, settings }: ServiceChange,
+    known: FoundTraits | undefined,
+  ): Promise<void> {
+    if (settings === undefined && after !== undefined) return;
+    const wanted = settings && traitObjects(id, settings.traits);
+    change.replace(known && foundObjects(known), wanted);
+    if (wanted?.shared !== undefined && wanted.shared.name === known?.chain) {
+      await this.#restoreRanges(change, wanted.shared);
+    }
+  }
+
+  /** The kernel takes intervals whole: with one difference, all of the set are written again. */
+  async #restoreRanges(change: TableChange, { name, chains }: SharedChains): Promise<void> {
+    const { elements, networks } = await readRanges(this.#view.port, this.#view.family, name);
+    if (networks !== undefined || this.#restored.has(name)) return;
+    this.#restored.add(name);
+    for (const element of elements) change.deleteElement(element.set, element);
+    for (const element of chains().flatMap((each) => each.elements)) change.addElement(element.set, element);
+  }
+
   async #read(expected: ExpectedServers | undefined): Promise<Found> {
     const view = this.#view;
     const ids = this.#serviceIds;
     const services =
       ids.length === 0 ? new Map() : (view.knownServices(ids) ?? (await view.findServices(ids, expected)));
     const ofServices = ids.length === 0 ? undefined : view.generation;
-    const deleted = deletedElements(this.#units);
-    const added = addedRanges(this.#units);
-    if (deleted.size === 0 && added.length === 0) {
-      return { generation: ofServices, services, restricted: new Map(), deleted, present: new Set() };
-    }
-    const asked = [...deleted.values(), ...(added.length < MANY ? added : [])];
-    const { generation, elements } = await view.port.lookUp(view.family, { elements: asked });
-    const present = new Set(elements.map(elementId));
-    const isChanged = this.#units.some((unit) => unit.kind === 'service' && !hasRanges(unit, present));
+    const traits = await view.findTraits(
+      this.#services.flatMap((unit) => (this.#hasTraits(unit, services) ? [unit.id] : [])),
+    );
+    const deletions = this.#entries.filter(({ ops: [op] }) => op.kind === 'delete-entry');
+    if (deletions.length === 0) return { generation: ofServices, services, traits, deleted: new Map() };
+    const { generation, elements } = await view.port.lookUp(view.family, {
+      elements: deletions.map(({ element }) => element),
+    });
     return {
       generation: ofServices ?? generation,
       services,
-      restricted: isChanged ? await readSourceRanges(view.port, view.family) : new Map(),
-      deleted,
-      present,
+      traits,
+      deleted: new Map(elements.map((element) => [elementId(element), element])),
     };
+  }
+
+  /** Whether the table may have traits that the operations change. */
+  #hasTraits({ id, ops }: ServiceUnit, services: Services): boolean {
+    if (ops.some(({ kind }) => kind === 'delete-virtual-server')) return true;
+    return ops.some((op) => 'virtualServer' in op) && (this.#whole || services.has(virtualServerKey(id)));
   }
 
   /** Returns all elements of the virtual servers that are damaged, or are to be written whole. */
   async #allOf(services: Services): Promise<ReadonlyMap<VirtualServerKey, readonly ElementOf[]>> {
     const { port, family } = this.#view;
-    const ids = this.#units.flatMap((unit) => {
-      const isService = unit.kind === 'service' && unit.ops.length > 0;
-      const isDamaged = isService && services.get(virtualServerKey(unit.id))?.damaged === true;
-      return isDamaged || (isService && this.#whole) ? [unit.id] : [];
-    });
+    const ids = this.#serviceIds.filter((id) => this.#whole || services.get(virtualServerKey(id))?.damaged === true);
     return await readOwnElements(port, family, ids);
   }
 }
 
 /** Divides ids by family. */
-export function byFamily(ids: readonly VirtualServerId[]): ReadonlyMap<IpFamily, VirtualServerId[]> {
+export function byFamily<T extends VirtualServerId>(ids: readonly T[]): ReadonlyMap<IpFamily, T[]> {
   return Map.groupBy(ids, ({ address }) => familyOf(address));
 }

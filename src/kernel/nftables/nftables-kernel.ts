@@ -3,7 +3,6 @@ import { errorText } from '../../base/text/error-text.ts';
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { Turns } from '../../base/turns.ts';
 import { NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
-import type { IpSet } from '../../state/ip-set.ts';
 import { TABLE, nftFamily, nftTable } from '../../state/nft-table.ts';
 import type { Outcome } from '../../state/outcome.ts';
 import type { ObservedRealServer } from '../../state/real-server.ts';
@@ -35,10 +34,11 @@ import { type NftPort, requireCommitted } from './nft-port.ts';
 import { NftTables, byFamily, skeleton } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
 import { checkRules } from './rule-check.ts';
-import { TranslatingKernel, realServerOf, virtualServerOf } from '../linux/translating-kernel.ts';
-import { ROLE_SETS, type RoleSet } from './sets.ts';
+import { TranslatingKernel, realServerOf } from '../linux/translating-kernel.ts';
+import { NODE_SETS, constantSets } from './sets.ts';
 import { SurplusRemoval } from './surplus-removal.ts';
-import { type Head, readEntries } from './table-reader.ts';
+import { findServers, listServers } from './server-reader.ts';
+import { readEntries } from './table-reader.ts';
 import { TableTakeOver, tableState } from './table-take-over.ts';
 import { TableView, nextOf } from './table-view.ts';
 import { TableWatch } from './table-watch.ts';
@@ -69,6 +69,8 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   readonly #takeOver = new TableTakeOver();
   /** The families whose table this process has written or adopted. */
   readonly #served = new Set<IpFamily>();
+  /** The families whose table has rules of an earlier version. */
+  readonly #outdated = new Set<IpFamily>();
   readonly #views = new Map<IpFamily, TableView>();
   /** The generation of the ruleset at which the rules of a family were last found right, and their settings. */
   readonly #inOrder = new Map<IpFamily, { readonly generation: number; readonly settings: RuleSettings }>();
@@ -129,10 +131,23 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     }
     this.#served.add(family);
     this.#takeOver.forget(family);
-    if (state === 'ours') return false;
+    if (state === 'ours') {
+      await this.#addSets(family);
+      return false;
+    }
     const deletion: NftMessage[] = state === 'foreign' ? [{ kind: 'delete-table' }] : [];
     requireCommitted('create', family, await this.#port().commit(family, [...deletion, ...skeleton(family)]));
     return true;
+  }
+
+  /** Adds sets that the table lacks. The rules of an earlier version serve until these have their elements. */
+  async #addSets(family: IpFamily): Promise<void> {
+    const existing = new Set((await this.#port().sets(family)).map(({ name }) => name));
+    const missing = constantSets(family).filter(({ name }) => !existing.has(name));
+    if (missing.length === 0) return;
+    const creation = missing.map((set): NftMessage => ({ kind: 'new-set', set }));
+    requireCommitted('add sets to', family, await this.#port().commit(family, creation));
+    this.#outdated.add(family);
   }
 
   async removeDevice(): Promise<void> {
@@ -173,24 +188,22 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     return await withKernelError('getVirtualServers', async () => {
       const found: VirtualServer[] = [];
       for (const family of this.#readable(without)) {
-        for (const head of await this.#view(family).listHeads()) found.push(observedOf(head));
+        for (const server of await listServers(this.#view(family))) found.push(server);
       }
       this.#leavings.start();
       return found;
     });
   }
 
-  async findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>> {
-    return await withKernelError('findVirtualServers', async () => {
+  readonly findVirtualServers: Kernel['findVirtualServers'] = async (ids) =>
+    await withKernelError('findVirtualServers', async () => {
       const found = new Map<VirtualServerKey, VirtualServer>();
       for (const [family, ofFamily] of this.#readableByFamily(ids)) {
-        for (const head of await this.#view(family).findHeads(ofFamily)) {
-          found.set(virtualServerKey(head.id), observedOf(head));
-        }
+        for (const server of await findServers(this.#view(family), ofFamily))
+          found.set(virtualServerKey(server), server);
       }
       return found;
     });
-  }
 
   readonly getRealServers: Kernel['getRealServers'] = async (ids, expected) =>
     await withKernelError('getRealServers', async () => {
@@ -208,35 +221,13 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     return await withKernelError('getSets', async () => {
       const found: ObservedIpSet[] = [];
       for (const family of this.#readable(without)) {
-        for (const set of await this.#present(family, names)) {
+        for (const [name, set] of NODE_SETS[family]) {
+          if (names?.includes(name) === false) continue;
           found.push({ ...set.ipSet, entries: await readEntries(this.#port(), family, set) });
         }
       }
       return found;
     });
-  }
-
-  /** The sets of a table that waits for its take-over count as existing: operations on them come into force together. */
-  async findSets(names: readonly string[]): Promise<Map<string, IpSet>> {
-    return await withKernelError('findSets', async () => {
-      const sets: IpSet[] = [];
-      for (const family of IP_FAMILIES) {
-        const found = this.#takeOver.isExpected(family)
-          ? [...ROLE_SETS[family].values()].filter(({ ipSet }) => names.includes(ipSet.name))
-          : await this.#present(family, names);
-        for (const { ipSet } of found) sets.push(ipSet);
-      }
-      return new Map(sets.map((set) => [set.name, set]));
-    });
-  }
-
-  /** Returns the sets that exist and stand for ipsets, those with these names or all. */
-  async #present(family: IpFamily, names: readonly string[] | undefined): Promise<readonly RoleSet[]> {
-    const asked = [...ROLE_SETS[family].values()].filter(({ ipSet }) => names?.includes(ipSet.name) !== false);
-    // What is asked of one family does not depend on the other one's table.
-    if (asked.length === 0) return [];
-    const present = new Set((await this.#port().sets(family)).map(({ name }) => name));
-    return asked.filter(({ definition }) => present.has(definition.name));
   }
 
   async findRuleVariant(family: IpFamily): Promise<string> {
@@ -288,6 +279,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
       requireCommitted('write rules of', family, refusal);
       if (current !== undefined) current = nextOf(current);
     }
+    this.#outdated.delete(family);
     const { gone, interrupted } = await this.#surplus.run(port, family, surplus, current);
     if (repairs.length + gone.length > 0) {
       const deleted = gone.filter(({ kind }) => kind === 'delete-chain').map(({ name }) => name);
@@ -302,9 +294,9 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     return UNCHANGED;
   }
 
-  /** Returns false, and writes nothing, while the table belongs to another program. */
+  /** Returns false, and writes nothing, while the table belongs to another program or is one of an earlier version. */
   async addRules(rules: RuleSet): Promise<boolean> {
-    if (this.#takeOver.isExpected(rules.family)) return false;
+    if (this.#takeOver.isExpected(rules.family) || this.#outdated.has(rules.family)) return false;
     await this.ensureRules(rules);
     return true;
   }
@@ -354,7 +346,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     return IP_FAMILIES.filter((family) => !this.#takeOver.isExpected(family) && !without.has(family));
   }
 
-  #readableByFamily(ids: readonly VirtualServerId[]): readonly (readonly [IpFamily, VirtualServerId[]])[] {
+  #readableByFamily<T extends VirtualServerId>(ids: readonly T[]): readonly (readonly [IpFamily, T[]])[] {
     return [...byFamily(ids)].filter(([family]) => !this.#takeOver.isExpected(family));
   }
 
@@ -370,11 +362,6 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     this.#served.add(family);
     return { changed: true, chains, failures };
   }
-}
-
-/** One whose element leads elsewhere differs from every planned one. */
-function observedOf({ id, affinity, list, misled }: Head): VirtualServer {
-  return { ...virtualServerOf(id, affinity), ...(list && { list }), ...(misled && { scheduler: 'none' }) };
 }
 
 const UNCHANGED: RulesWritten = { changed: false, chains: [] };

@@ -7,18 +7,18 @@ import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
 import { isAffinityChain } from './affinity-chains.ts';
 import { type ChainPlan, baseChains } from './base-chains.ts';
-import { firewallObjects, isFirewallChain } from './firewall-objects.ts';
+import { firewallByName, isFirewallChain } from './firewall-objects.ts';
 import { serviceKey } from './keys.ts';
 import { MOST_ELEMENTS, type NftMessage, type SetDefinition } from './nft-message.ts';
 import type { ElementOf, NftPort, ObservedChain } from './nft-port.ts';
 import { sameRules } from './same-rules.ts';
 import type { SharedChain } from './shared-chain.ts';
 import { type ServiceObjects, chooseChain, readFirstChain, rejectingChain, serviceParts } from './service-objects.ts';
-import { FIREWALL_IPS, LISTS, SERVICE_IPS, constantSets, isOfIntervals, isOfSharedChain } from './sets.ts';
+import { FIREWALL_IPS, LISTS, SERVICE_IPS, constantSets, isOfEarlierVersion, isOfSharedChain } from './sets.ts';
 import { isListChain, listChain, listChainName, readLists } from './shared-list.ts';
 import { type Surplus, inOrderOfDeletion } from './surplus-removal.ts';
 import { TableChange, elementId, rulesOf } from './table-change.ts';
-import { HEADS, type Head, readEndpoints, readHeads, readSourceRanges } from './table-reader.ts';
+import { HEADS, type Head, readEndpoints, readHeads } from './table-reader.ts';
 
 /** How chains, rules and derived elements of a table differ from those that its other elements need. */
 export interface RuleCheck {
@@ -40,8 +40,8 @@ export interface RuleCheck {
 const MOST_SETS = 1_000;
 
 /**
- * Compares all chains of a table with what they must be: those that never change, and those of virtual servers with
- * session affinity and of source ranges, which follow from elements of the table itself.
+ * Compares all chains of a table with what they must be: those that never change, those whose names tell what they are, and
+ * those of virtual servers with session affinity, which follow from elements of the table itself.
  */
 export async function checkRules(port: NftPort, settings: RuleSettings, family: IpFamily): Promise<RuleCheck> {
   const observed = new Map((await port.chains(family)).map((chain) => [chain.name, chain]));
@@ -53,7 +53,7 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   const shared = sharedByName(derived);
   const plans: readonly ChainPlan[] = [
     ...baseChains(settings, family),
-    ...[...observed.keys()].flatMap((name) => sharedChain(name, family) ?? []),
+    ...[...observed.keys()].flatMap((name) => namedChain(name, family)?.chain ?? []),
     ...[...lists.values()].flatMap(({ id, chain }) => chainOfList(id, chain, observed) ?? []),
     ...Array.from(shared.values(), ({ chain }) => chain),
   ];
@@ -75,21 +75,27 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   const surplusChains = others.filter((name) => !isAffinityChain(name) && !isFirewallChain(name) && !isListChain(name));
   const filled = surplusChains.filter((name) => rules.has(name));
   const sets = new Set((await port.sets(family)).map(({ name }) => name));
+  const firewalls = await firewallsInUse(port, family);
+  const ofChains = [...shared.values(), ...firewalls.flatMap((name) => namedChain(name, family) ?? [])];
   const wantedSets = new Map(
-    [...constantSets(family), ...Array.from(shared.values(), (each) => each.sets).flat()].map((set) => [set.name, set]),
+    [...constantSets(family), ...ofChains.flatMap((each) => each.sets)].map((set) => [set.name, set]),
   );
   const missing = [...wantedSets.values()].filter(({ name }) => !sets.has(name));
   strays.push(...(await findCatchAll(port, family)));
   const elements = await elementChange(port, family, { derived, shared: [...shared.values()], strays }, sets);
   const waking: readonly NftMessage[] = (await port.isDormant(family)) ? [{ kind: 'new-table' }] : [];
   const repairs = [...repairsOf({ filled, missing, wrong, elements, shared, observed }), waking];
-  const surplus = surplusChains.map((name): Surplus => ({ kind: 'delete-chain', name }));
+  const unwanted = [...sets].filter((name) => !wantedSets.has(name));
+  const surplus = [
+    ...surplusChains.map((name): Surplus => ({ kind: 'delete-chain', name })),
+    ...unwanted.filter(isOfEarlierVersion).map((name): Surplus => ({ kind: 'delete-set', name })),
+  ];
+  for (const name of firewalls) used.add(name);
+  const isOfServers = (name: string): boolean => isFirewallChain(name) || isAffinityChain(name);
   // What belongs to a damaged virtual server is in use until its endpoints are written again.
-  const ofShared = damaged
-    ? []
-    : others.filter((name) => isFirewallChain(name) || (isAffinityChain(name) && !used.has(name)));
-  const surplusSets = damaged ? [] : [...sets].filter((name) => isOfSharedChain(name) && !wantedSets.has(name));
-  const isLasting = (name: string): boolean => isListChain(name) || sharedChain(name, family) !== undefined;
+  const ofShared = damaged ? [] : others.filter((name) => isOfServers(name) && !used.has(name));
+  const surplusSets = damaged ? [] : unwanted.filter(isOfSharedChain);
+  const isLasting = (name: string): boolean => isListChain(name) || namedChain(name, family) !== undefined;
   const lasting = [...observed.keys()].filter((name) => isLasting(name) && !used.has(name));
   const unused = inOrderOfDeletion({ chains: [...lasting, ...ofShared], sets: surplusSets }, MOST_SETS);
   return {
@@ -124,25 +130,32 @@ async function derivedObjects(port: NftPort, family: IpFamily, heads: readonly H
   const sticky = heads.filter((head) => head.affinity > 0 && !borrows(head.id, head));
   const services = sticky.length === 0 ? [] : [...(await readEndpoints(port, family, sticky)).values()];
   const whole = services.filter(({ damaged }) => !damaged);
-  const restricted = [...(await readSourceRanges(port, family)).values()];
   return {
-    derived: [
-      ...whole.flatMap(({ id, state }) => {
-        const { service, list } = serviceParts(id, state);
-        return list === undefined ? [service] : [list, service];
-      }),
-      ...restricted.filter(({ inForce }) => inForce).map(({ id, ranges }) => firewallObjects(id, ranges)),
-    ],
+    derived: whole.flatMap(({ id, state }) => {
+      const { service, list } = serviceParts(id, state);
+      return list === undefined ? [service] : [list, service];
+    }),
     damaged: whole.length < services.length || heads.some(({ misled }) => misled),
   };
 }
 
-/** Returns what a chain that several virtual servers use must contain; undefined for other chains. */
-function sharedChain(name: string, family: IpFamily): ChainPlan | undefined {
+/** Returns a chain that several virtual servers use, if its name tells what it must contain; undefined for other chains. */
+function namedChain(name: string, family: IpFamily): SharedChain | undefined {
   const target = readFirstChain(name);
-  if (target === undefined) return undefined;
-  if (target.count > 0) return target.affinity > 0 ? undefined : chooseChain(target.count, family);
-  return target.affinity > 0 ? rejectingChain(target.affinity) : undefined;
+  if (target === undefined) return firewallByName(name, family)?.chains()[0];
+  const isChoice = target.count > 0 && target.affinity === 0;
+  if (isChoice) return { chain: chooseChain(target.count, family), sets: [], elements: [] };
+  if (target.count > 0 || target.affinity === 0) return undefined;
+  return { chain: rejectingChain(target.affinity), sets: [], elements: [] };
+}
+
+/** Returns the chains that check source ranges. */
+async function firewallsInUse(port: NftPort, family: IpFamily): Promise<readonly string[]> {
+  const chains = new Set<string>();
+  await port.eachElement(family, FIREWALL_IPS, ({ data }) => {
+    if (data !== undefined && 'verdict' in data) chains.add(data.verdict.chain ?? '');
+  });
+  return [...chains];
 }
 
 /** Returns what the chain of a shared list must contain, if it exists. */
@@ -241,7 +254,7 @@ function rewrite(chains: readonly ChainPlan[], observed: ReadonlyMap<string, Obs
 
 /** Returns the elements that the kernel finds for all other keys. Those of maps that are read whole are left out. */
 async function findCatchAll(port: NftPort, family: IpFamily): Promise<readonly ElementOf[]> {
-  const read = new Set([...HEADS, LISTS, FIREWALL_IPS]);
+  const read = new Set([...HEADS, LISTS]);
   const names = constantSets(family).flatMap(({ name }) => (read.has(name) ? [] : [name]));
   const { elements } = await port.lookUp(family, { elements: names.map((set) => ({ set, key: new Uint8Array() })) });
   return elements;
@@ -267,15 +280,11 @@ async function elementChange(
 ): Promise<readonly NftMessage[]> {
   const change = new TableChange();
   for (const element of strays) change.deleteElement(element.set, element);
-  const ofIntervals = shared.filter(({ sets }) => sets.some(({ name }) => isOfIntervals(name)));
-  const others = shared.filter((each) => !ofIntervals.includes(each));
-  const verdicts = derived.flatMap(({ elements }) =>
-    elements.filter(({ set }) => set === FIREWALL_IPS || OF_SERVICES.has(set)),
-  );
+  const verdicts = derived.flatMap(({ elements }) => elements.filter(({ set }) => OF_SERVICES.has(set)));
   const ids = new Set(verdicts.map(elementId));
-  const wanted = [...verdicts, ...others.flatMap(({ elements }) => elements)];
+  const wanted = [...verdicts, ...shared.flatMap(({ elements }) => elements)];
   const found: ElementOf[] = [];
-  for (const set of new Set([FIREWALL_IPS, ...wanted.map((element) => element.set)])) {
+  for (const set of new Set(wanted.map((element) => element.set))) {
     if (!present.has(set)) continue;
     await port.eachElement(family, set, (element) => {
       // Most virtual servers are not derived.
@@ -283,25 +292,5 @@ async function elementChange(
     });
   }
   change.replace({ elements: found }, { elements: wanted });
-  for (const { sets, elements } of ofIntervals) {
-    for (const { name } of sets) await restoreIntervals(port, family, { set: name, elements, change });
-  }
   return change.elements;
-}
-
-/** The kernel takes intervals whole: with one difference, all of a set are written again. */
-async function restoreIntervals(
-  port: NftPort,
-  family: IpFamily,
-  { set, elements, change }: { set: string; elements: readonly ElementOf[]; change: TableChange },
-): Promise<void> {
-  const missing = new Set(elements.map(elementId));
-  let surplus = 0;
-  // There may be many: they are not kept.
-  await port.eachElement(family, set, (element) => {
-    if (!missing.delete(elementId({ set, ...element }))) surplus += 1;
-  });
-  if (missing.size + surplus === 0) return;
-  await port.eachElement(family, set, (element) => change.deleteElement(set, element));
-  for (const element of elements) change.addElement(set, element);
 }

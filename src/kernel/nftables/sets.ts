@@ -7,14 +7,15 @@ import {
   NFT_SET_TIMEOUT,
 } from '../../netlink/family/nf-tables/set.ts';
 import { type TypeOf, setNotes } from '../../netlink/family/nf-tables/user-data.ts';
-import { type IpSet, type IpSetType, ipSetName } from '../../state/ip-set.ts';
-import { SET_TYPES } from '../../state/set-types.ts';
-import { nftSetName } from '../../state/nft-set-name.ts';
-import { SHARED_KEY_LENGTH, addressLength, entryKeyLength, serviceKeyLength } from './keys.ts';
+import { type AddressTraits, addressTraits } from '../../state/address-traits.ts';
+import { type IpSet, ipSetName } from '../../state/ip-set.ts';
+import { unlimitedSet } from '../../state/set-types.ts';
+import { CLUSTER_IPS, HAIRPINS } from '../../state/nft-set-name.ts';
+import { SHARED_KEY_LENGTH, addressLength, serviceKeyLength } from './keys.ts';
 import type { SetDefinition } from './nft-message.ts';
 
 /** Type numbers of nft, which it stores in the kernel (nftables: datatype.h). A concatenation has 6 bits for each. */
-export const TYPE = { integer: 4, ipv4: 7, ipv6: 8, protocol: 12, port: 13, mark: 19 } as const;
+export const TYPE = { integer: 4, ipv4: 7, ipv6: 8, protocol: 12, port: 13 } as const;
 
 function concatenation(...types: readonly number[]): number {
   return types.reduce((sum, type) => sum * 64 + type, 0);
@@ -27,9 +28,6 @@ function addressType(family: IpFamily): number {
 function serviceTypes(family: IpFamily): readonly number[] {
   return [addressType(family), TYPE.protocol, TYPE.port];
 }
-
-/** The set of the cluster IPs, for any port. */
-export const CLUSTER_IPS = 'cluster-ips';
 
 /** Maps and their keys, all of which begin with a virtual server's address, protocol and port. */
 export const SERVICE_IPS = 'service-ips';
@@ -157,79 +155,66 @@ export function sourcesSet(name: string, family: IpFamily): SetDefinition {
   };
 }
 
-/** The sets that stand for ipsets of ipvs mode, with the comment of each. */
-const COMMENTS: Readonly<Record<keyof typeof SET_TYPES, string>> = {
-  'LOOP-BACK': 'endpoints that may be local, and their own address',
-  'CLUSTER-IP': 'ports of cluster IPs',
-  'EXTERNAL-IP': 'ports of external IPs',
-  'EXTERNAL-IP-LOCAL': 'ports of external IPs, policy Local',
-  'LOAD-BALANCER': 'ports of load balancer IPs',
-  'LOAD-BALANCER-LOCAL': 'ports of load balancer IPs, policy Local',
-  'LOAD-BALANCER-FW': 'ports of load balancer IPs with source ranges',
-  'LOAD-BALANCER-SOURCE-CIDR': 'source ranges; the last field is a prefix length',
-  'LOAD-BALANCER-SOURCE-IP': 'ports whose source ranges contain this node',
-  'NODE-PORT-TCP': 'TCP node ports',
-  'NODE-PORT-LOCAL-TCP': 'TCP node ports, policy Local',
-  'NODE-PORT-UDP': 'UDP node ports',
-  'NODE-PORT-LOCAL-UDP': 'UDP node ports, policy Local',
-  'NODE-PORT-SCTP-HASH': 'SCTP node ports',
-  'NODE-PORT-LOCAL-SCTP-HASH': 'SCTP node ports, policy Local',
-  'NODE-PORT-IP': 'addresses that serve node ports',
-  'HEALTH-CHECK-NODE-PORT': 'health check node ports',
-  'IPVS-IPS': 'cluster IPs',
-};
+/** A set of the ports of virtual servers whose addresses have these traits. */
+export interface TraitSet {
+  readonly name: string;
+  readonly traits: AddressTraits;
+  readonly comment: string;
+}
 
-/** A set that stands for an ipset of ipvs mode, which is how the plan calls it. */
-export interface RoleSet {
+/** Each virtual server is in one of these. */
+export const TRAIT_SETS: readonly TraitSet[] = [
+  { name: 'cluster-ip-ports', traits: addressTraits('cluster', true), comment: 'ports of cluster IPs' },
+  { name: 'external-ip-ports', traits: addressTraits('external', false), comment: 'ports of external IPs' },
+  {
+    name: 'external-ip-ports-local',
+    traits: addressTraits('external', true),
+    comment: 'ports of external IPs, policy Local',
+  },
+  { name: 'load-balancer-ports', traits: addressTraits('loadBalancer', false), comment: 'ports of load balancer IPs' },
+  {
+    name: 'load-balancer-ports-local',
+    traits: addressTraits('loadBalancer', true),
+    comment: 'ports of load balancer IPs, policy Local',
+  },
+  { name: 'nodeports', traits: addressTraits('nodePort', false), comment: 'node ports of each address' },
+  {
+    name: 'nodeports-local',
+    traits: addressTraits('nodePort', true),
+    comment: 'node ports of each address, policy Local',
+  },
+];
+
+/** The ports of load balancer IPs whose source ranges contain this node, with the address itself as the client. */
+export const FIREWALL_NODES = 'firewall-nodes';
+
+/** A set of what Services share, which the plan knows as an ipset. */
+export interface NodeSet {
   readonly definition: SetDefinition;
   readonly ipSet: IpSet;
 }
 
-/** A set of nf_tables has no limit. */
-const UNLIMITED = 0xffff_ffff;
+/** The sets of what Services share, by the names of their ipsets. */
+export const NODE_SETS: Readonly<Record<IpFamily, ReadonlyMap<string, NodeSet>>> = { 4: nodeSets(4), 6: nodeSets(6) };
 
-const ENTRY_TYPES: Readonly<Record<IpSetType, (family: IpFamily) => readonly number[]>> = {
-  'bitmap:port': () => [TYPE.port],
-  'hash:ip': (family) => [addressType(family)],
-  'hash:ip,port': serviceTypes,
-  'hash:ip,port,ip': (family) => [...serviceTypes(family), addressType(family)],
-  'hash:ip,port,net': (family) => [...serviceTypes(family), addressType(family), TYPE.mark],
-};
-
-function roleSets(family: IpFamily): ReadonlyMap<string, RoleSet> {
+function nodeSets(family: IpFamily): ReadonlyMap<string, NodeSet> {
+  const sets = [
+    ['LOOP-BACK', portsWithClient(HAIRPINS, 'endpoints that may be local, and their own address', family)],
+    ['IPVS-IPS', plainSet(CLUSTER_IPS, 'cluster IPs', [addressType(family)], addressLength(family))],
+  ] as const;
   return new Map(
-    Object.entries<IpSetType>(SET_TYPES).map(([role, type]) => {
-      const ipset = ipSetName(role, family);
-      const types = ENTRY_TYPES[type](family);
-      const definition = {
-        name: nftSetName(ipset),
-        flags: 0,
-        keyType: concatenation(...types),
-        keyLength: entryKeyLength(type, family),
-        userData: setNotes({ comment: COMMENTS[role as keyof typeof SET_TYPES], concatenated: types.length > 1 }),
-      };
-      return [ipset, { definition, ipSet: { name: ipset, type, family, maxEntries: UNLIMITED } }];
-    }),
+    sets.map(([role, definition]) => [ipSetName(role, family), { definition, ipSet: unlimitedSet(role, family) }]),
   );
 }
 
-/** The sets that stand for ipsets, by the ipset's name. */
-export const ROLE_SETS: Readonly<Record<IpFamily, ReadonlyMap<string, RoleSet>>> = { 4: roleSets(4), 6: roleSets(6) };
-
-/** Returns the sets of ports of load balancer IPs with source ranges, and of these ranges. */
-export function firewallSets(family: IpFamily): { readonly ports: RoleSet; readonly ranges: RoleSet } {
-  return { ports: required('LOAD-BALANCER-FW', family), ranges: required('LOAD-BALANCER-SOURCE-CIDR', family) };
+function portsWithClient(name: string, comment: string, family: IpFamily): SetDefinition {
+  const types = [...serviceTypes(family), addressType(family)];
+  return plainSet(name, comment, types, serviceKeyLength(family) + addressLength(family));
 }
 
-function required(role: string, family: IpFamily): RoleSet {
-  const set = ROLE_SETS[family].get(ipSetName(role, family));
-  if (set === undefined) throw new Error(`no set stands for ${role}`);
-  return set;
-}
-
-/** Whether the elements of a set are intervals. */
-export function isOfIntervals(name: string): boolean {
-  return name.startsWith(SOURCES);
+function plainSet(name: string, comment: string, types: readonly number[], keyLength: number): SetDefinition {
+  const userData = setNotes({ comment, concatenated: types.length > 1 });
+  return { name, flags: 0, keyType: concatenation(...types), keyLength, userData };
 }
 
 /** Whether a set has the clients of an endpoint. */
@@ -242,6 +227,19 @@ export function isOfSharedChain(name: string): boolean {
   return [CLIENTS, AFFINITY_ENDPOINTS, SOURCES].some((prefix) => name.startsWith(prefix));
 }
 
+const OF_EARLIER_VERSIONS: ReadonlySet<string> = new Set([
+  'firewall-ports',
+  'firewall-ranges',
+  'health-check-nodeports',
+  'nodeport-addresses',
+  ...['tcp', 'udp', 'sctp'].flatMap((protocol) => [`nodeports-${protocol}`, `nodeports-${protocol}-local`]),
+]);
+
+/** Whether earlier versions have a set of this name that this one does not have. */
+export function isOfEarlierVersion(name: string): boolean {
+  return OF_EARLIER_VERSIONS.has(name);
+}
+
 /** Returns the definitions of all sets that always exist. */
 export function constantSets(family: IpFamily): readonly SetDefinition[] {
   return [
@@ -251,6 +249,8 @@ export function constantSets(family: IpFamily): readonly SetDefinition[] {
     endpoints(family),
     verdictsByService(LISTS, 'lists of endpoints that several service ports have', family),
     sharedEndpoints(family),
-    ...Array.from(ROLE_SETS[family].values(), ({ definition }) => definition),
+    ...TRAIT_SETS.map(({ name, comment }) => plainSet(name, comment, serviceTypes(family), serviceKeyLength(family))),
+    portsWithClient(FIREWALL_NODES, 'ports whose source ranges contain this node', family),
+    ...Array.from(NODE_SETS[family].values(), ({ definition }) => definition),
   ];
 }

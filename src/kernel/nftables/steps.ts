@@ -79,7 +79,6 @@ export const LOOKUP = {
   'service-by-source': ['source', 'protocol', 'port'],
   source: ['source'],
   destination: ['destination'],
-  port: ['port'],
 } as const satisfies Record<string, readonly Field[]>;
 
 /** Continues if the set contains the fields. */

@@ -1,4 +1,3 @@
-import type { Cidr } from '../../base/cidr.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
 import type { IpSetEntry } from '../../state/ip-set.ts';
@@ -20,15 +19,7 @@ import type { RecalledList } from './list-order.ts';
 import type { ElementOf, NftPort } from './nft-port.ts';
 import { readFirstChain } from './service-objects.ts';
 import type { ServiceState } from '../service-ops.ts';
-import {
-  ENDPOINTS,
-  LISTS,
-  NO_ENDPOINT_SERVICES,
-  type RoleSet,
-  SERVICE_IPS,
-  SHARED_ENDPOINTS,
-  firewallSets,
-} from './sets.ts';
+import { ENDPOINTS, LISTS, NO_ENDPOINT_SERVICES, type NodeSet, SERVICE_IPS, SHARED_ENDPOINTS } from './sets.ts';
 import { type ListTargets, chainOf, findLists, readListChain, readLists } from './shared-list.ts';
 
 /** A virtual server as its element in a verdict map describes it. */
@@ -105,12 +96,16 @@ export interface AtGeneration<T> {
   readonly found: T;
 }
 
-/** Returns those of these virtual servers that exist, without endpoints. The cost grows with the number of ids. */
+/**
+ * Returns those of these virtual servers that exist, without endpoints, and those of `also` that exist. The cost grows with the
+ * number of ids.
+ */
 export async function findHeads(
   port: NftPort,
   family: IpFamily,
   ids: readonly VirtualServerId[],
-): Promise<AtGeneration<readonly Head[]>> {
+  also: readonly Pick<ElementOf, 'set' | 'key'>[] = [],
+): Promise<AtGeneration<readonly Head[]> & { readonly others: readonly ElementOf[] }> {
   const wanted = ids.flatMap((id) => {
     const key = serviceKey(id);
     return [
@@ -118,10 +113,12 @@ export async function findHeads(
       { set: NO_ENDPOINT_SERVICES, key },
     ];
   });
-  const { generation, elements } = await port.lookUp(family, { elements: wanted });
+  const { generation, elements: all } = await port.lookUp(family, { elements: [...wanted, ...also] });
+  const elements = all.filter(({ set }) => HEADS.includes(set));
+  const others = all.filter(({ set }) => !HEADS.includes(set));
   const lists = elements.flatMap(({ data }) => readListChain(chainOf(data), family) ?? []);
   const targets = await findLists(port, family, lists);
-  return { generation, found: elements.flatMap((element) => headOf(element, family, targets) ?? []) };
+  return { generation, found: elements.flatMap((element) => headOf(element, family, targets) ?? []), others };
 }
 
 /** Reads the endpoints of these virtual servers, but those that are recalled. The cost grows with their number. */
@@ -223,44 +220,14 @@ class Assembly {
   }
 }
 
-/** Returns the entries of a set that stands for an ipset. */
-export async function readEntries(port: NftPort, family: IpFamily, set: RoleSet): Promise<IpSetEntry[]> {
+/** Returns the entries of a set of what Services share. */
+export async function readEntries(port: NftPort, family: IpFamily, set: NodeSet): Promise<IpSetEntry[]> {
   const entries: IpSetEntry[] = [];
   await port.eachElement(family, set.definition.name, ({ key }) => {
     const entry = entryOfKey(set.ipSet.type, key, family);
     if (entry !== undefined) entries.push(entry);
   });
   return entries;
-}
-
-/** A port of a load balancer IP, and the source ranges that the table has for it. */
-export interface Restricted {
-  readonly id: VirtualServerId;
-  /** Whether other sources are refused. */
-  readonly inForce: boolean;
-  readonly ranges: readonly Cidr[];
-}
-
-/** Returns the ports of load balancer IPs for which the table has source ranges. */
-export async function readSourceRanges(
-  port: NftPort,
-  family: IpFamily,
-): Promise<ReadonlyMap<VirtualServerKey, Restricted>> {
-  const restricted = new Map<VirtualServerKey, { id: VirtualServerId; inForce: boolean; ranges: Cidr[] }>();
-  const { ports, ranges } = firewallSets(family);
-  for (const entry of await readEntries(port, family, ports)) {
-    if (entry.type === 'hash:ip,port')
-      restricted.set(virtualServerKey(entry), { id: entry, inForce: true, ranges: [] });
-  }
-  for (const entry of await readEntries(port, family, ranges)) {
-    if (entry.type !== 'hash:ip,port,net') continue;
-    const key = virtualServerKey(entry);
-    const { address, protocol, port: number } = entry;
-    const known = restricted.get(key) ?? { id: { address, protocol, port: number }, inForce: false, ranges: [] };
-    known.ranges.push(entry.network);
-    restricted.set(key, known);
-  }
-  return restricted;
 }
 
 /** Returns all elements that these virtual servers have, whatever their state. The cost grows with the table. */

@@ -20,6 +20,15 @@ import {
   readEndpoints,
   readHeads,
 } from './table-reader.ts';
+import type { FoundTraits } from './trait-elements.ts';
+import {
+  type ExpectedTraits,
+  type TraitsByServer,
+  expectedElements,
+  expectedTraits,
+  findTraits,
+  readTraits,
+} from './trait-reader.ts';
 
 /** From this number of virtual servers on, reading all may be faster than asking for each. */
 export const MANY = 512;
@@ -41,6 +50,8 @@ export class TableView {
   /** Undefined: it does not exist. */
   #heads = new Map<VirtualServerKey, Head | undefined>();
   #services = new Map<VirtualServerKey, ObservedService>();
+  /** Where they are as expected, without what else a virtual server may have. */
+  #traits = new Map<VirtualServerKey, FoundTraits | undefined>();
   readonly #order = new ListOrder();
   /** What changes have left in the table. */
   readonly leavings = new Leavings();
@@ -75,12 +86,13 @@ export class TableView {
   }
 
   /** Returns those of these virtual servers that exist, without endpoints. Always reads them. */
-  async findHeads(ids: readonly VirtualServerId[]): Promise<readonly Head[]> {
-    const { generation, found } = isLargePart(ids.length, this.#size)
-      ? await this.#afterGeneration(readHeads)
-      : await findHeads(this.port, this.family, ids);
+  async findHeads(ids: readonly ExpectedTraits[]): Promise<readonly Head[]> {
+    const { generation, found, others } = isLargePart(ids.length, this.#size)
+      ? { ...(await this.#afterGeneration(readHeads)), others: [] }
+      : await findHeads(this.port, this.family, ids, expectedElements(ids));
     this.#see(generation);
     this.#services = new Map();
+    this.#traits = new Map(expectedTraits(this.family, others));
     this.#heads = new Map(ids.map((id) => [virtualServerKey(id), undefined]));
     for (const head of found) {
       const key = virtualServerKey(head.id);
@@ -108,6 +120,24 @@ export class TableView {
       this.#services = new Map(found);
       return found;
     }
+  }
+
+  /** Returns what the table says of the traits of these virtual servers. Does not read again what it has read. */
+  async findTraits(ids: readonly VirtualServerId[]): Promise<TraitsByServer> {
+    const unknown = ids.filter((id) => !this.#traits.has(virtualServerKey(id)));
+    if (unknown.length > 0) {
+      const { generation, found } = isLargePart(unknown.length, this.#size)
+        ? await this.#afterGeneration(readTraits)
+        : await findTraits(this.port, this.family, unknown);
+      this.#see(generation);
+      for (const id of unknown) this.#traits.set(virtualServerKey(id), found.get(virtualServerKey(id)));
+    }
+    const known = new Map<VirtualServerKey, FoundTraits>();
+    for (const id of ids) {
+      const found = this.#traits.get(virtualServerKey(id));
+      if (found !== undefined) known.set(virtualServerKey(id), found);
+    }
+    return known;
   }
 
   /** Remembers the endpoints of a virtual server as they were written. */
@@ -177,6 +207,7 @@ export class TableView {
     this.#generation = undefined;
     this.#heads = new Map();
     this.#services = new Map();
+    this.#traits = new Map();
     this.#chains = new Map();
     this.#listed = undefined;
   }
@@ -263,6 +294,7 @@ export class TableView {
       const key = virtualServerKey(id);
       this.#heads.delete(key);
       this.#services.delete(key);
+      this.#traits.delete(key);
     }
     this.#listed = undefined;
     this.#generation = nextOf(generation);

@@ -1,31 +1,40 @@
-import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
+import { IP_FAMILIES, familyOf } from '../../base/ip.ts';
 import type { Protocol } from '../../base/protocol.ts';
 import { sortedUnique } from '../../base/sorted-unique.ts';
 import { trimCapacity } from '../../base/trim-capacity.ts';
+import type { AddressTraits } from '../../state/address-traits.ts';
 import type { IpSetEntry } from '../../state/ip-set.ts';
-import type { PlannedEntry, PlannedVirtualServer, ServicePlan } from '../service-plan.ts';
+import type { VirtualServerId } from '../../state/virtual-server.ts';
+import type { PlannedEntry, ServicePlan } from '../service-plan.ts';
 import { compareEntry } from './entry-order.ts';
 import type { SetRole } from './set-names.ts';
 
 /** Completes a plan with the set entries that its other parts need. */
 export function withEntries(plan: Omit<ServicePlan, 'entries'>): ServicePlan {
   const entries: PlannedEntry[] = [];
-  const add: Add = (role, family, entry) => entries.push({ role, family, entry });
   for (const { protocol, endpoints } of plan.hairpins) {
     for (const { address, port } of endpoints) {
-      add('LOOP-BACK', familyOf(address), { type: 'hash:ip,port,ip', address, protocol, port, address2: address });
+      const entry = { type: 'hash:ip,port,ip', address, protocol, port, address2: address } as const;
+      entries.push({ role: 'LOOP-BACK', family: familyOf(address), entry });
     }
   }
-  for (const planned of plan.virtualServers) addAddress(add, planned);
+  for (const { virtualServer, traits } of plan.virtualServers) {
+    // If it has the traits itself, it needs no entries for them.
+    if (virtualServer.traits === undefined) entries.push(...entriesOfAddress(virtualServer, traits));
+  }
   for (const family of IP_FAMILIES) {
     if (plan.healthCheck?.localEndpoints[family] === undefined) continue;
-    add('HEALTH-CHECK-NODE-PORT', family, { type: 'bitmap:port', port: plan.healthCheck.port });
+    entries.push({
+      role: 'HEALTH-CHECK-NODE-PORT',
+      family,
+      entry: { type: 'bitmap:port', port: plan.healthCheck.port },
+    });
   }
-  for (const address of plan.closed) add('IPVS-IPS', familyOf(address), { type: 'hash:ip', address });
+  for (const address of plan.closed) {
+    entries.push({ role: 'IPVS-IPS', family: familyOf(address), entry: { type: 'hash:ip', address } });
+  }
   return { ...plan, entries: trimCapacity(sortedUnique(entries, compareEntry)) };
 }
-
-type Add = (role: SetRole, family: IpFamily, entry: IpSetEntry) => void;
 
 const NODE_PORT_ROLES = {
   TCP: { all: 'NODE-PORT-TCP', local: 'NODE-PORT-LOCAL-TCP' },
@@ -33,47 +42,36 @@ const NODE_PORT_ROLES = {
   SCTP: { all: 'NODE-PORT-SCTP-HASH', local: 'NODE-PORT-LOCAL-SCTP-HASH' },
 } as const satisfies Record<Protocol, { all: SetRole; local: SetRole }>;
 
-/** Adds the entries that say what the address of a virtual server is to its Service. */
-function addAddress(add: Add, { virtualServer, traits }: PlannedVirtualServer): void {
-  // The rules of a Service port need no sets.
-  if (virtualServer.traits !== undefined) return;
-  const { address, port, protocol } = virtualServer;
+/** Returns the entries that say what the address of a virtual server is to its Service. */
+export function entriesOfAddress(
+  { address, port, protocol }: VirtualServerId,
+  { kind, keepsSource, admitted }: AddressTraits,
+): readonly PlannedEntry[] {
   const family = familyOf(address);
+  const of = (role: SetRole, entry: IpSetEntry): PlannedEntry => ({ role, family, entry });
   const entry = { type: 'hash:ip,port', address, protocol, port } as const;
-  switch (traits.kind) {
+  switch (kind) {
     case 'cluster':
-      add('CLUSTER-IP', family, entry);
-      break;
+      return [of('CLUSTER-IP', entry)];
     case 'external':
-      add(traits.keepsSource ? 'EXTERNAL-IP-LOCAL' : 'EXTERNAL-IP', family, entry);
-      break;
-    case 'loadBalancer':
-      add('LOAD-BALANCER', family, entry);
-      if (traits.keepsSource) add('LOAD-BALANCER-LOCAL', family, entry);
-      addSources(add, family, entry, traits.admitted);
-      break;
+      return [of(keepsSource ? 'EXTERNAL-IP-LOCAL' : 'EXTERNAL-IP', entry)];
+    case 'loadBalancer': {
+      const sources = admitted?.ranges.map((network) =>
+        of('LOAD-BALANCER-SOURCE-CIDR', { ...entry, type: 'hash:ip,port,net', network }),
+      );
+      const itself = of('LOAD-BALANCER-SOURCE-IP', { ...entry, type: 'hash:ip,port,ip', address2: address });
+      return [
+        of('LOAD-BALANCER', entry),
+        ...(keepsSource ? [of('LOAD-BALANCER-LOCAL', entry)] : []),
+        ...(sources === undefined ? [] : [of('LOAD-BALANCER-FW', entry), ...sources]),
+        ...(admitted?.itself === true ? [itself] : []),
+      ];
+    }
     case 'nodePort': {
       const { all, local } = NODE_PORT_ROLES[protocol];
       // bitmap:port sets exist for TCP and UDP only; SCTP uses hash:ip,port, which needs an entry for each address.
       const ofPort = protocol === 'SCTP' ? entry : ({ type: 'bitmap:port', port } as const);
-      add(all, family, ofPort);
-      if (traits.keepsSource) add(local, family, ofPort);
+      return [of(all, ofPort), ...(keepsSource ? [of(local, ofPort)] : [])];
     }
-  }
-}
-
-function addSources(
-  add: Add,
-  family: IpFamily,
-  entry: Extract<IpSetEntry, { type: 'hash:ip,port' }>,
-  admitted: PlannedVirtualServer['traits']['admitted'],
-): void {
-  if (admitted === undefined) return;
-  add('LOAD-BALANCER-FW', family, entry);
-  for (const network of admitted.ranges) {
-    add('LOAD-BALANCER-SOURCE-CIDR', family, { ...entry, type: 'hash:ip,port,net', network });
-  }
-  if (admitted.itself) {
-    add('LOAD-BALANCER-SOURCE-IP', family, { ...entry, type: 'hash:ip,port,ip', address2: entry.address });
   }
 }

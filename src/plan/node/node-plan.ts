@@ -74,6 +74,7 @@ function setKeys(family: IpFamily): Readonly<Record<SetRole, SetKey>> {
  * need the same address or set entry, so addresses and set entries are reference-counted.
  */
 export class NodePlan {
+  readonly roles: readonly SetRole[];
   readonly #services = new Map<NamespacedName, ServicePlan>();
   /** For each service that lost claims: its plan without them (see grantedPlan). Usually there is none. */
   readonly #granted = new Map<NamespacedName, ServicePlan>();
@@ -90,8 +91,14 @@ export class NodePlan {
   #recording = true;
   #nodeEntries: readonly PlannedEntry[] = EMPTY;
 
+  /** @param roles the sets that the mode has; entries of others are left out */
+  constructor(roles: readonly SetRole[] = SET_ROLES) {
+    this.roles = roles;
+  }
+
   /** Replaces the set entries that depend on the node alone. */
-  replaceNodeEntries(entries: readonly PlannedEntry[]): void {
+  replaceNodeEntries(planned: readonly PlannedEntry[]): void {
+    const entries = planned.filter(({ role }) => this.roles.includes(role));
     for (const entry of entries) this.#set(entry).add(entry, this.#recording);
     for (const entry of this.#nodeEntries) this.#set(entry).remove(entry, this.#recording);
     this.#nodeEntries = entries;
@@ -145,7 +152,9 @@ export class NodePlan {
     }
     if (plan.entries === other?.entries) return;
     const change = difference === 1 ? 'add' : 'remove';
-    for (const entry of plan.entries) this.#set(entry)[change](entry, this.#recording);
+    for (const entry of plan.entries) {
+      if (this.roles.includes(entry.role)) this.#set(entry)[change](entry, this.#recording);
+    }
   }
 
   /** Returns the service's plan, including lost claims. */

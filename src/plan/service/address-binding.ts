@@ -11,8 +11,7 @@ import type { PlanDraft } from '../plan-draft.ts';
 export function bindClusterIp(draft: PlanDraft, view: FamilyView, address: IpAddress): void {
   if (isIn(view.unboundCidrs, address)) return;
   if (view.bindAddresses && !isIn(view.localRouteCidrs, address)) draft.addAddress(address);
-  // Rules of each Service have none for other ports.
-  if (!view.rulesPerService && !view.node.interfaceAddresses.includes(address)) draft.closeAddress(address);
+  if (view.roles.includes('IPVS-IPS') && !view.node.interfaceAddresses.includes(address)) draft.closeAddress(address);
 }
 
 /**

@@ -6,9 +6,8 @@ import type { PlanDraft } from '../plan-draft.ts';
  * see its own address as client and reply to itself. Only local endpoints need this: a Pod connects through its own node. An
  * endpoint of an unknown node may be local, too; in ipvs mode, it is left out, as with kube-proxy.
  */
-export function planHairpin(draft: PlanDraft, { ports, bindAddresses, rulesPerService }: FamilyView): void {
-  // Each endpoint's own rules masquerade what comes from the endpoint.
-  if (rulesPerService) return;
+export function planHairpin(draft: PlanDraft, { ports, bindAddresses, roles }: FamilyView): void {
+  if (!roles.includes('LOOP-BACK')) return;
   for (const { protocol, name: portName, endpoints: all } of ports) {
     const endpoints = all
       .filter(({ traits }) => traits.local || (!bindAddresses && traits.unplaced === true))

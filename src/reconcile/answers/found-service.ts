@@ -11,7 +11,7 @@ import { setName } from '../../plan/ipvs/set-names.ts';
 import { type IpSetEntry, type IpSetEntryKey, formatIpSetEntry, ipSetEntryKey } from '../../state/ip-set.ts';
 import { type ServerOp, virtualServerOf } from '../../state/op.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
-import { findServing } from '../../kernel/kernel-reader.ts';
+import { findServing } from '../compare/read-virtual-servers.ts';
 import type { ComparisonParts } from '../compare/comparison.ts';
 import { compareServers } from '../compare/server-comparison.ts';
 import { type NodeParts, differingNode, forwardingNotes } from '../node/node-difference.ts';

@@ -30,7 +30,6 @@ interface SetDifferences {
 
 /** The set whose entries deny. */
 export const DENYING: SetRole = 'LOAD-BALANCER-FW';
-const DENYING_LAST: readonly SetRole[] = [...SET_ROLES.filter((role) => role !== DENYING), DENYING];
 
 /** Compares all sets of some families with the plan. Notes their capacities in `sizes`. */
 export async function compareSets(
@@ -45,7 +44,7 @@ export async function compareSets(
   const deletions: DeleteEntry[][] = [];
   const wrong: WrongSet[] = [];
   for (const family of families) {
-    for (const role of DENYING_LAST) {
+    for (const role of denyingLast(plan.roles)) {
       const planned = plan.entries(role, family);
       const set = plannedSet(role, family, planned.size);
       const found = byName.get(set.name);
@@ -64,6 +63,10 @@ export async function compareSets(
     }
   }
   return { additions, deletions: deletions.reverse().flat(), wrong };
+}
+
+function denyingLast(roles: readonly SetRole[]): readonly SetRole[] {
+  return [...roles.filter((role) => role !== DENYING), ...roles.filter((role) => role === DENYING)];
 }
 
 /** Whether the plan has the entry of this operation. */

@@ -49,7 +49,7 @@ export interface DesiredStateOptions {
 
 /** Computes the merged plan from cluster, node and configuration. Holds no kernel state. */
 export class DesiredState {
-  readonly plan = new NodePlan();
+  readonly plan: NodePlan;
   readonly #options: DesiredStateOptions;
   #interfaceAddresses: readonly IpAddress[] = [];
   readonly #serving: ServingReport;
@@ -57,6 +57,7 @@ export class DesiredState {
 
   constructor(options: DesiredStateOptions) {
     this.#options = options;
+    this.plan = new NodePlan(options.plan.roles);
     this.#serving = new ServingReport(options.log, options.plan, options.onCommonFault);
   }
 
@@ -74,7 +75,7 @@ export class DesiredState {
   /** Returns a plan of one service, for use before the others are known. The next refresh() reports its warnings. */
   async planAlone(name: NamespacedName): Promise<NodePlan> {
     await this.#options.schedulers?.learn(this.#askedSchedulers([name]));
-    const plan = new NodePlan();
+    const plan = new NodePlan(this.#options.plan.roles);
     const node = this.nodeView();
     plan.replaceNodeEntries(planNodeEntries(node, this.#options.plan));
     const service = this.#options.cluster.service(name);

@@ -1,3 +1,4 @@
+import { MODES } from '../../base/proxy-mode.ts';
 import type { KernelReader, NodeAddress } from '../../kernel/kernel.ts';
 import { type IpAddress, isLinkLocal6 } from '../../base/ip.ts';
 import type { DesiredState } from './desired-state.ts';
@@ -5,14 +6,14 @@ import { NODE_PORT_ADDRESS_SETS } from '../node/ownership.ts';
 
 /** Reads the addresses of this node's interfaces for the desired state. */
 export class InterfaceAddresses {
-  readonly #kernel: Pick<KernelReader, 'findSets' | 'getNodeAddresses'>;
+  readonly #kernel: Pick<KernelReader, 'findSets' | 'getNodeAddresses' | 'mode'>;
   readonly #desired: DesiredState;
   #stale = true;
   /** Whether KUBE-NODE-PORT-IP was missing before this process wrote anything; undefined until it was read. */
   #areUnmarked: boolean | undefined;
   #last: readonly NodeAddress[] = [];
 
-  constructor(kernel: Pick<KernelReader, 'findSets' | 'getNodeAddresses'>, desired: DesiredState) {
+  constructor(kernel: Pick<KernelReader, 'findSets' | 'getNodeAddresses' | 'mode'>, desired: DesiredState) {
     this.#kernel = kernel;
     this.#desired = desired;
   }
@@ -31,8 +32,12 @@ export class InterfaceAddresses {
     this.#stale = true;
   }
 
-  /** Checks whether KUBE-NODE-PORT-IP exists, which marks our node port addresses. Call this before the first write. */
+  /**
+   * Checks whether KUBE-NODE-PORT-IP exists, which marks our node port addresses, unless all virtual servers are ours. Call
+   * this before the first write.
+   */
   async findMarks(): Promise<void> {
+    if (MODES[this.#kernel.mode].ownsAll) return;
     this.#areUnmarked ??= (await this.#kernel.findSets(NODE_PORT_ADDRESS_SETS)).size === 0;
   }
 

@@ -4,7 +4,7 @@ import { familyOf } from '../../base/ip.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
 import type { PlannedEntry } from '../../plan/service-plan.ts';
 import { plannedSet, setName } from '../../plan/ipvs/set-names.ts';
-import { type IpSetEntryKey, hasSameType, ipSetEntryKey } from '../../state/ip-set.ts';
+import { hasSameType, ipSetEntryKey } from '../../state/ip-set.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
 import { Transaction } from '../../state/transaction.ts';
@@ -36,11 +36,10 @@ export async function applyGuarded(
   tx: Transaction,
   { withdraw }: { readonly withdraw: boolean },
 ): Promise<Outcome> {
+  if (MODES[kernel.mode].appliesTogether) return await applyWhole(kernel, tx, withdraw);
   const added = restrictedAdditions(plan, tx);
   const guarded = added.length > 0 || tx.of('grow-set').length > 0 || tx.of('add-entry').some(isDeny);
-  const restricts = tx.of('edit-virtual-server').some(({ virtualServer }) => isRestricted(virtualServer));
-  if (!guarded && !restricts) return kernel.apply(tx);
-  if (MODES[kernel.mode].appliesTogether) return await applyTogether(kernel, plan, tx, added, withdraw);
+  if (!guarded) return kernel.apply(tx);
 
   return await applyInStages(kernel, plan, tx, added, withdraw);
 }
@@ -56,52 +55,25 @@ export function denyOf(
 }
 
 /**
- * In nftables and iptables mode, one transaction writes a virtual server with its endpoints and its deny entry: if the
- * endpoints came later, connections to a new address would be rejected until then. If the deny entry is refused, a new
- * virtual server is not added; an existing one is deleted, unless the kernel has the deny entry from an earlier sync. In
- * iptables mode, the virtual server itself has the source ranges.
+ * In nftables and iptables mode, the virtual server itself has the source ranges, and one transaction writes all of it. If an
+ * edit is refused, and the kernel has none of its source ranges from an earlier sync, the virtual server is deleted.
  */
-async function applyTogether(
-  kernel: Kernel,
-  plan: RestrictedPlan,
-  tx: Transaction,
-  added: readonly AddEntry[],
-  withdraw: boolean,
-): Promise<Outcome> {
-  const outcome = await kernel.apply(new Transaction([...tx, ...added]));
-  const refused = outcome.failures.flatMap(({ op }) => (isDeny(op) ? [op.entry] : []));
+async function applyWhole(kernel: Kernel, tx: Transaction, withdraw: boolean): Promise<Outcome> {
+  const outcome = await kernel.apply(tx);
   const edits = outcome.failures.flatMap(({ op }) =>
     op.kind === 'edit-virtual-server' && isRestricted(op.virtualServer) ? [op.virtualServer] : [],
   );
-  if (!withdraw || refused.length + edits.length === 0) return outcome;
-  const inForce = await deniesInForce(kernel);
-  const undenied = refused.flatMap((entry) =>
-    entry.type === 'hash:ip,port' && !inForce.has(ipSetEntryKey(entry)) ? [virtualServerKey(entry)] : [],
-  );
-  if (edits.length > 0) {
-    const found = await kernel.findVirtualServers(edits).catch(() => new Map<VirtualServerKey, VirtualServer>());
-    for (const key of edits.map(virtualServerKey)) if (!isRestricted(found.get(key))) undenied.push(key);
-  }
-  const deletions = planned(plan, new Set(undenied)).map(deletionOf);
+  if (!withdraw || edits.length === 0) return outcome;
+  const found = await kernel.findVirtualServers(edits).catch(() => new Map<VirtualServerKey, VirtualServer>());
+  const deletions = edits.filter((server) => !isRestricted(found.get(virtualServerKey(server)))).map(deletionOf);
   if (deletions.length === 0) return outcome;
   const withdrawn = await kernel.apply(new Transaction(deletions));
   return { ...outcome, failures: [...outcome.failures, ...withdrawn.failures] };
 }
 
-/** Whether a virtual server says itself that it has source ranges, as in iptables mode. */
+/** Whether a virtual server says itself that it has source ranges. */
 function isRestricted(server: VirtualServer | undefined): boolean {
   return server?.traits?.admitted !== undefined;
-}
-
-/** Returns the deny entries that the kernel has. If a set cannot be read, none of it, as if no source range were in force. */
-async function deniesInForce(kernel: Kernel): Promise<ReadonlySet<IpSetEntryKey>> {
-  const found = new Set<IpSetEntryKey>();
-  for (const name of DENY_SETS) {
-    for (const { entries } of await kernel.getSets([name]).catch(() => [])) {
-      for (const entry of entries) found.add(ipSetEntryKey(entry));
-    }
-  }
-  return found;
 }
 
 /** Returns operations that add the deny entry of each virtual server that is added or gets a real server. */

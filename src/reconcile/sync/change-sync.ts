@@ -176,7 +176,7 @@ async function findChanged(kernel: KernelReader, known: KnownServers, { virtualS
     if (before === undefined) unknown.push(change);
     else assumed.set(virtualServerKey(change.id), before);
   }
-  const ids = unknown.map(({ id }) => id);
+  const ids = unknown.map(({ id, wanted }) => wanted?.virtualServer ?? id);
   const expected = new Map(unknown.map(({ id, wanted }) => [virtualServerKey(id), wanted?.realServers ?? []]));
   const read = await readVirtualServers(kernel, ids, expected);
   known.note(read);

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
-import { SET_ROLES, plannedSet, setName } from '../../plan/ipvs/set-names.ts';
+import { plannedSet, setName } from '../../plan/ipvs/set-names.ts';
 import { Transaction } from '../../state/transaction.ts';
 
 /**
@@ -11,13 +11,13 @@ import { Transaction } from '../../state/transaction.ts';
 export async function missingSets(
   kernel: Kernel,
   families: readonly IpFamily[],
-  plan: Pick<NodePlan, 'entries'>,
+  plan: Pick<NodePlan, 'entries' | 'roles'>,
 ): Promise<Transaction> {
-  const names = families.flatMap((family) => SET_ROLES.map((role) => setName(role, family)));
+  const names = families.flatMap((family) => plan.roles.map((role) => setName(role, family)));
   const existing = new Set((await kernel.getSets(names)).map((set) => set.name));
   const tx = new Transaction();
   for (const family of families) {
-    for (const role of SET_ROLES) {
+    for (const role of plan.roles) {
       const set = plannedSet(role, family, 0);
       if (existing.has(set.name)) continue;
       tx.push({ kind: 'create-set', set });

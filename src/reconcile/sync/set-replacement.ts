@@ -28,7 +28,7 @@ interface Replacement {
 export async function replaceWrongSets(
   kernel: Kernel,
   config: PlanConfig,
-  plan: Pick<NodePlan, 'entries'>,
+  plan: Pick<NodePlan, 'entries' | 'roles'>,
   wrong: readonly WrongSet[],
   log: Log,
 ): Promise<readonly OpFailure[]> {
@@ -64,7 +64,7 @@ function notReplaced(wrong: readonly WrongSet[], error: unknown): Replacement {
 async function replaceOfFamily(
   kernel: Kernel,
   rules: RuleSet,
-  plan: Pick<NodePlan, 'entries'>,
+  plan: Pick<NodePlan, 'entries' | 'roles'>,
   wrong: readonly WrongSet[],
 ): Promise<Replacement> {
   const destroyTwins = (sets: readonly WrongSet[]): Op[] =>

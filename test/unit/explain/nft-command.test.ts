@@ -2,9 +2,10 @@ import { expect, test } from '@jest/globals';
 import { parseCidr } from '../../../src/base/cidr.ts';
 import { nftCommand } from '../../../src/explain/nft-command.ts';
 import { type SetRole, plannedSet } from '../../../src/plan/ipvs/set-names.ts';
+import { addressTraits } from '../../../src/state/address-traits.ts';
 import type { IpSetEntry } from '../../../src/state/ip-set.ts';
 import type { Op } from '../../../src/state/op.ts';
-import { address, portOf, real, virtualServer, vsId } from '../../support/state.ts';
+import { address, real, virtualServer, vsId } from '../../support/state.ts';
 
 const WEB = vsId('10.96.0.10', 80);
 const WEB6 = vsId('fd00:96::a', 80, 'UDP');
@@ -13,17 +14,9 @@ function addEntry(role: SetRole, family: 4 | 6, entry: IpSetEntry): Op {
   return { kind: 'add-entry', set: plannedSet(role, family, 1), entry };
 }
 
-function network(text: string) {
-  const cidr = parseCidr(text);
-  if (cidr === undefined) throw new Error(text);
-  return cidr;
-}
+const RESTRICTED = addressTraits('loadBalancer', true, { ranges: [parseCidr('10.0.0.0/8')!], itself: false });
 
 const COMMANDS: readonly (readonly [Op, string])[] = [
-  [
-    addEntry('CLUSTER-IP', 4, { type: 'hash:ip,port', ...WEB }),
-    'nft add element ip kube-proxy cluster-ip-ports { 10.96.0.10 . tcp . 80 }',
-  ],
   [
     { kind: 'delete-entry', set: plannedSet('IPVS-IPS', 6, 1), entry: { type: 'hash:ip', address: WEB6.address } },
     'nft delete element ip6 kube-proxy cluster-ips { fd00:96::a }',
@@ -31,14 +24,6 @@ const COMMANDS: readonly (readonly [Op, string])[] = [
   [
     addEntry('LOOP-BACK', 6, { type: 'hash:ip,port,ip', ...WEB6, address2: WEB6.address }),
     'nft add element ip6 kube-proxy hairpin-endpoints { fd00:96::a . udp . 80 . fd00:96::a }',
-  ],
-  [
-    addEntry('LOAD-BALANCER-SOURCE-CIDR', 6, { type: 'hash:ip,port,net', ...WEB6, network: network('fd00::/64') }),
-    'nft add element ip6 kube-proxy firewall-ranges { fd00:96::a . udp . 80 . fd00:: . 0x00000040 }',
-  ],
-  [
-    addEntry('NODE-PORT-LOCAL-TCP', 4, { type: 'bitmap:port', port: portOf(30_080) }),
-    'nft add element ip kube-proxy nodeports-tcp-local { 30080 }',
   ],
   [{ kind: 'create-set', set: plannedSet('IPVS-IPS', 4, 0) }, 'nft: add set ip kube-proxy cluster-ips'],
   [{ kind: 'destroy-set', set: plannedSet('IPVS-IPS', 4, 0) }, 'nft: delete set ip kube-proxy cluster-ips'],
@@ -51,15 +36,18 @@ const COMMANDS: readonly (readonly [Op, string])[] = [
     'nft: add service port 10.96.0.10 . tcp . 80 to ip kube-proxy',
   ],
   [
-    { kind: 'edit-virtual-server', virtualServer: { ...virtualServer('10.96.0.10', 80), timeout: 60 } },
-    'nft: set session affinity of 10.96.0.10 . tcp . 80 in ip kube-proxy to 60 s',
+    {
+      kind: 'edit-virtual-server',
+      virtualServer: { ...virtualServer('10.96.0.10', 80), timeout: 60, traits: RESTRICTED },
+    },
+    'nft: change service port 10.96.0.10 . tcp . 80 of ip kube-proxy to session affinity 60 s, LoadBalancerIP, source kept, open to 10.0.0.0/8',
   ],
   [
     {
       kind: 'edit-virtual-server',
       virtualServer: { ...virtualServer('203.0.113.1', 80), list: vsId('10.96.0.10', 80) },
     },
-    'nft: set session affinity of 203.0.113.1 . tcp . 80 in ip kube-proxy to 0 s, and its endpoints to those of 10.96.0.10 . tcp . 80',
+    'nft: change service port 203.0.113.1 . tcp . 80 of ip kube-proxy to session affinity 0 s, and its endpoints to those of 10.96.0.10 . tcp . 80',
   ],
   [{ kind: 'delete-virtual-server', id: WEB6 }, 'nft: delete service port fd00:96::a . udp . 80 from ip6 kube-proxy'],
   [

@@ -6,7 +6,7 @@ import { Transaction } from '../../../src/state/transaction.ts';
 import { PLANES } from '../../fake-kernel/planes.ts';
 import { listed, service, slice } from '../../support/objects.ts';
 import { questionsOf } from '../../support/questions.ts';
-import { MODE_PLAN } from '../../support/on-plane.ts';
+import { MODE_PLANS } from '../../../src/plan/mode-plans.ts';
 import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
 import { address, real, vsId } from '../../support/state.ts';
 
@@ -39,7 +39,7 @@ async function started(mode: 'nftables' | 'iptables', { saved = '' }: World = {}
     ].map(([at = '', interfaceName = '']) => ({ address: address(at), prefix: 24, interfaceName, tentative: false })),
   );
   node.otherRules = { variant: 'nft', tables: parseWithPolicies(saved), baseChains: [] };
-  const plan = { ...PLAN_CONFIG, ...MODE_PLAN[mode], localDetectors: { 4: { kind: 'cidr', cidr: CIDR } } } as const;
+  const plan = { ...PLAN_CONFIG, ...MODE_PLANS[mode], localDetectors: { 4: { kind: 'cidr', cidr: CIDR } } } as const;
   const run = new Reconciling(kernel, { plan });
   await run.settle(...listed([WEB, EMPTY], [slice('web', ['10.244.0.5', '10.244.0.6'])]));
   const { ask } = questionsOf(kernel, run);

@@ -20,7 +20,7 @@ import { NO_OTHER_RULES } from '../../../src/state/rules/other-rules.ts';
 import type { Route } from '../../../src/state/route.ts';
 import { ruleChainKey } from '../../../src/state/rules/rules-in-force.ts';
 import { endpoint, listed, port, service, slice } from '../../support/objects.ts';
-import { MODE_PLAN } from '../../support/on-plane.ts';
+import { MODE_PLANS } from '../../../src/plan/mode-plans.ts';
 import { PLAN_CONFIG } from '../../support/reconciling.ts';
 import { address, portOf, vsId } from '../../support/state.ts';
 
@@ -83,7 +83,7 @@ function ask(
   protocol: Protocol = 'TCP',
   mode: ProxyMode = 'ipvs',
 ): PacketReply {
-  const config = { ...PLAN_CONFIG, ...MODE_PLAN[mode], ...BY_CIDR, ...world.config };
+  const config = { ...PLAN_CONFIG, ...MODE_PLANS[mode], ...BY_CIDR, ...world.config };
   const cluster = new Cluster(config.nodeName);
   for (const event of listed([world.service ?? web()], [world.slice ?? BOTH])) cluster.apply(event);
   const plan = new NodePlan();

@@ -5,7 +5,7 @@ import type { Service } from '../../../src/kube/objects/objects.ts';
 import type { PlanConfig } from '../../../src/plan/plan-config.ts';
 import { type RulesPlane, iptablesPlane, nftablesPlane } from '../../fake-kernel/planes.ts';
 import { endpoint, listed, port, service, slice } from '../../support/objects.ts';
-import { MODE_PLAN } from '../../support/on-plane.ts';
+import { MODE_PLANS } from '../../../src/plan/mode-plans.ts';
 import { questionsOf } from '../../support/questions.ts';
 import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
 import { address, portOf } from '../../support/state.ts';
@@ -82,7 +82,7 @@ test.each(CASES)(
     ].map(([at = '', interfaceName = '']) => ({ address: address(at), prefix: 24, interfaceName, tentative: false }));
     node.setNodeAddresses(nodeAddresses);
     await kernel.prepare();
-    const run = new Reconciling(kernel, { plan: { ...PLAN_CONFIG, ...MODE_PLAN[kernel.mode], ...config } });
+    const run = new Reconciling(kernel, { plan: { ...PLAN_CONFIG, ...MODE_PLANS[kernel.mode], ...config } });
     const web = service('web', '10.96.0.10', {
       type: 'LoadBalancer',
       ports: [port(80, { nodePort: 30_080 })],

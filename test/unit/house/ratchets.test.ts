@@ -87,7 +87,8 @@ function above(found: Readonly<Record<string, number>>, allowed: Readonly<Record
 const BRANCH = /[mM]ode\s*[!=]==\s*'[a-z]|case '(?:ipvs|nftables|iptables)'|Record<ProxyMode/g;
 const COMMENT = /\/\*[^]*?\*\/|\/\/.*/g;
 /** The planes, the composition, and what has a row for each mode because it is about modes. */
-const OF_MODES = /^(?:kernel|daemon\/modes)\/|^(?:base\/proxy-mode|explain\/words|explain\/packet\/packet-planes)\.ts$/;
+const OF_MODES =
+  /^(?:kernel|daemon\/modes)\/|^(?:base\/proxy-mode|explain\/words|explain\/packet\/packet-planes|plan\/mode-plans)\.ts$/;
 
 describe('src has no more of', () => {
   test('branches on the mode', () => {

@@ -34,6 +34,7 @@ describe('operations on a virtual server', () => {
   ])('%s', (_name, ops, expected) => {
     expect(applyServiceOps(before, ops)).toEqual({
       after: { affinity: 0, endpoints: endpoints(...expected) },
+      settings: ops.includes(ADD) ? ID : undefined,
       failures: [],
     });
     // The state before is still that of the kernel, if the change is refused.

@@ -11,6 +11,7 @@ import { formatOp } from '../../../src/state/op.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { listed, port, service, slice } from '../../support/objects.ts';
 import { questionsOf } from '../../support/questions.ts';
+import { MODE_PLANS } from '../../../src/plan/mode-plans.ts';
 import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
 import { address, portOf, real, virtualServer, vsId } from '../../support/state.ts';
 
@@ -484,13 +485,17 @@ test('of 3,000 endpoints, the first 1,000 are listed, and the verdict is about a
 });
 
 describe('nftables mode', () => {
-  const inTables = () => started(new FakeKernel('nftables'), { ...PLAN_CONFIG, bindAddresses: false });
+  const inTables = () => started(new FakeKernel('nftables'), { ...PLAN_CONFIG, ...MODE_PLANS.nftables });
 
   test('a Service is explained without commands of other tools and counts that nobody has', async () => {
     const { kernel, explain } = await inTables();
     const whole = await explain('web');
     expect(whole).toMatchObject({ ok: true });
     expect(whole.ports[0]?.endpoints[0]).toEqual({ slice: 'web-a', at: '10.244.0.5:8080', use: 'all', weight: 1 });
+    expect(whole.ports[0]?.addresses.map(({ use, clients }) => `${use}: ${clients}`)).toEqual([
+      'ClusterIP: clients keep their address (no --cluster-cidr or other way to tell Pods from others)',
+      'NodePort: all clients are masqueraded',
+    ]);
     kernel.put({ kind: 'delete-real-server', id: ID, realServer: real('10.244.0.5', 1) });
     const entry = { type: 'hash:ip', address: address('10.96.0.10') } as const;
     const [set] = await kernel.getSets(['KUBE-IPVS-IPS']);

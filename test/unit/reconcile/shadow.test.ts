@@ -15,7 +15,7 @@ import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { type Plane, PLANES, nftablesPlane } from '../../fake-kernel/planes.ts';
 import { tablesOfKubeProxy } from '../../support/tables-of-kube-proxy.ts';
 import { endpoint, listed, service, slice } from '../../support/objects.ts';
-import { MODE_PLAN } from '../../support/on-plane.ts';
+import { MODE_PLANS } from '../../../src/plan/mode-plans.ts';
 import { FakeClock, PLAN_CONFIG, Reconciling, TestLog } from '../../support/reconciling.ts';
 import { address, real, vsId } from '../../support/state.ts';
 
@@ -261,7 +261,7 @@ async function besidePlane(
   const events = listed([WEB], [slice('web', ['10.244.0.5', '10.244.0.6'])]);
   await serve(events);
   const before = plane.writes();
-  const run = new Shadowing(plane.another(), NO_SETTINGS, { ...PLAN_CONFIG, ...MODE_PLAN[mode] });
+  const run = new Shadowing(plane.another(), NO_SETTINGS, { ...PLAN_CONFIG, ...MODE_PLANS[mode] });
   run.take(...events);
   await run.compare();
   await run.compare();
@@ -274,7 +274,7 @@ describe.each(Object.keys(PLANES).filter(isMode))('in %s mode', (mode) => {
     const plane = PLANES[mode]();
     const { run, written } = await besidePlane(mode, plane, async (events) => {
       await plane.kernel.prepare();
-      await new Reconciling(plane.kernel, { plan: { ...PLAN_CONFIG, ...MODE_PLAN[mode] } }).settle(...events);
+      await new Reconciling(plane.kernel, { plan: { ...PLAN_CONFIG, ...MODE_PLANS[mode] } }).settle(...events);
     });
     expect(run.reports).toEqual([[]]);
     expect(written()).toBe(0);

@@ -5,7 +5,8 @@ import { type RulesPlane, iptablesPlane, nftablesPlane } from '../../fake-kernel
 import type { NftPort } from '../../../src/kernel/nftables/nft-port.ts';
 import { rulesetOfTable } from '../../trace/nft-table.ts';
 import type { Ruleset } from '../../trace/ruleset.ts';
-import { MODE_PLAN, startOn } from '../../support/on-plane.ts';
+import { MODE_PLANS } from '../../../src/plan/mode-plans.ts';
+import { startOn } from '../../support/on-plane.ts';
 import { endpoint, listed, port, service, slice } from '../../support/objects.ts';
 import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
 import { ends, packet } from './tracing.ts';
@@ -27,7 +28,7 @@ const SLICE = slice('web', [
 
 async function rulesetOn(plane: RulesPlane, of: Service, endpoints = [SLICE]): Promise<Ruleset> {
   const { kernel } = await startOn(plane);
-  const plan = { ...PLAN_CONFIG, ...MODE_PLAN[kernel.mode], localDetectors: { 4: DETECTOR } };
+  const plan = { ...PLAN_CONFIG, ...MODE_PLANS[kernel.mode], localDetectors: { 4: DETECTOR } };
   const run = new Reconciling(kernel, { plan }, []);
   await run.settle(...listed([of], endpoints));
   await run.reconciler.stop();

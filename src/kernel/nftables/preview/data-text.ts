@@ -50,7 +50,6 @@ const FIELD_TYPES: ReadonlyMap<number, FieldType> = new Map<number, FieldType>([
     TYPE.port,
     { name: 'inet_service', expression: 'th dport', size: 2, format: (bytes, at) => String(portAt(bytes, at)) },
   ],
-  [TYPE.mark, { name: 'mark', expression: 'meta mark', size: 4, format: (bytes, at) => markText(readU32(bytes, at)) }],
 ]);
 
 export function protocolText(number: number): string {

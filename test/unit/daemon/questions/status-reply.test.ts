@@ -3,6 +3,7 @@ import { statusLines } from '../../../../src/command/status.ts';
 import { namespacedName } from '../../../../src/base/service/names.ts';
 import type { ServiceReply, StatusReply } from '../../../../src/explain/replies.ts';
 import type { NodeSettings } from '../../../../src/reconcile/node/node-settings.ts';
+import { MODE_PLANS } from '../../../../src/plan/mode-plans.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
 import { questionsOf } from '../../../support/questions.ts';
@@ -16,7 +17,7 @@ async function started(nodeSettings?: NodeSettings, kernel = new FakeKernel()) {
   await kernel.prepare();
   const reports: ((report: Parameters<ReturnType<typeof questionsOf>['history']['finished']>[0]) => void)[] = [];
   const run: Reconciling = new Reconciling(kernel, {
-    plan: { ...PLAN_CONFIG, bindAddresses: kernel.mode === 'ipvs' },
+    plan: { ...PLAN_CONFIG, ...MODE_PLANS[kernel.mode] },
     ...(nodeSettings === undefined ? {} : { nodeSettings }),
     onChanged: (services) => questions.history.changed(services),
     onRulesRepaired: (family, chains) => questions.history.rulesRepaired(family, chains),
@@ -70,14 +71,13 @@ describe('nftables mode', () => {
     const reply = await (await started(undefined, new FakeKernel('nftables'))).status();
     expect(reply.sets).toEqual([
       { name: 'ip kube-proxy hairpin-endpoints', entries: 2 },
-      { name: 'ip kube-proxy cluster-ip-ports', entries: 1 },
       { name: 'ip kube-proxy cluster-ips', entries: 1 },
     ]);
     const lines = statusLines(reply).map((line) => line.trimEnd());
     expect(lines).toContain('  mode             nftables, IPv4 and IPv6');
-    const sets = 'ip kube-proxy hairpin-endpoints 2, ip kube-proxy cluster-ip-ports 1, ip kube-proxy cluster-ips 1';
+    const sets = 'ip kube-proxy hairpin-endpoints 2, ip kube-proxy cluster-ips 1';
     expect(lines.join(' ').replaceAll(/ +/g, ' ')).toContain(`sets ${sets}`);
-    const objects = '1 Service, 1 EndpointSlice, 1 service port, 2 endpoints, 4 entries of 3 sets';
+    const objects = '1 Service, 1 EndpointSlice, 1 service port, 2 endpoints, 3 entries of 2 sets';
     expect(lines).toContain(`  objects          ${objects}`);
   });
 

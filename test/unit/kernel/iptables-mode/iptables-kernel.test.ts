@@ -4,7 +4,7 @@ import { iptablesKernelOf } from '../../../../src/kernel/iptables-mode/iptables-
 import { iptablesFailure } from '../../../../src/kernel/iptables/iptables-failure.ts';
 import type { Protocol } from '../../../../src/base/protocol.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
-import { IPTABLES_MODE_PLAN } from '../../../../src/plan/iptables-mode-plan.ts';
+import { MODE_PLANS } from '../../../../src/plan/mode-plans.ts';
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { type SetRole, plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
 import { addressTraits } from '../../../../src/state/address-traits.ts';
@@ -33,7 +33,7 @@ function bedOf(programs: FakeIptables): IptablesBed {
 
 iptablesContract('with tables in memory', () => Promise.resolve(bedOf(new FakeIptables())));
 
-const CONFIG = { ...PLAN_CONFIG, ...IPTABLES_MODE_PLAN };
+const CONFIG = { ...PLAN_CONFIG, ...MODE_PLANS.iptables };
 
 /** A Service with a cluster IP and an endpoint. */
 function service(n: number, protocol: Protocol = 'TCP'): Op[] {

@@ -3,7 +3,7 @@ import type { CommandRunner } from '../../../../src/kernel/command-runner.ts';
 import { Iptables } from '../../../../src/kernel/iptables/iptables-handle.ts';
 import { iptablesKernelOf } from '../../../../src/kernel/iptables-mode/iptables-kernel.ts';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
-import { IPTABLES_MODE_PLAN } from '../../../../src/plan/iptables-mode-plan.ts';
+import { MODE_PLANS } from '../../../../src/plan/mode-plans.ts';
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { FakeIptables } from '../../../fake-kernel/fake-iptables.ts';
 import { OF_KUBE_PROXY } from '../../../support/chains-of-kube-proxy.ts';
@@ -34,7 +34,7 @@ test('the printed rules of other programs do not stay in memory', async () => {
     return text;
   };
   const kernel = iptablesKernelOf(new NodeKernel({ log: new TestLog() }), programs, 0);
-  const rulesOf = planRules({ ...PLAN_CONFIG, ...IPTABLES_MODE_PLAN }, 4);
+  const rulesOf = planRules({ ...PLAN_CONFIG, ...MODE_PLANS.iptables }, 4);
   await kernel.ensureRules(rulesOf);
   const before = await heapAndExternal();
   rules = 65_536;

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import { iptablesKernelOf } from '../../../../src/kernel/iptables-mode/iptables-kernel.ts';
 import { NO_MODE_OBSERVER } from '../../../../src/kernel/mode-observer.ts';
-import { IPTABLES_MODE_PLAN } from '../../../../src/plan/iptables-mode-plan.ts';
+import { MODE_PLANS } from '../../../../src/plan/mode-plans.ts';
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { addressTraits } from '../../../../src/state/address-traits.ts';
 import type { Op } from '../../../../src/state/op.ts';
@@ -47,7 +47,7 @@ test('the rules in our chains are counted by table, those that were added last, 
   const added = (): number => programs.scripts.at(-1)!.match(/^-[AI] /gm)?.length ?? 0;
   const apply = (ops: readonly Op[]) => kernel.apply(new Transaction(ops));
 
-  await kernel.ensureRules(planRules({ ...PLAN_CONFIG, ...IPTABLES_MODE_PLAN }, 4));
+  await kernel.ensureRules(planRules({ ...PLAN_CONFIG, ...MODE_PLANS.iptables }, 4));
   const empty = there();
   expect(counted?.total).toEqual(empty);
 

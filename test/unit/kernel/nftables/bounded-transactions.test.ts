@@ -4,7 +4,7 @@ import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import { MOST_ELEMENTS, type NftMessage } from '../../../../src/kernel/nftables/nft-message.ts';
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
-import { plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
+import { addressTraits } from '../../../../src/state/address-traits.ts';
 import type { Op } from '../../../../src/state/op.ts';
 import { Transaction } from '../../../../src/state/transaction.ts';
 import { VS_PERSISTENT, type VirtualServer } from '../../../../src/state/virtual-server.ts';
@@ -26,19 +26,13 @@ async function prepared(): Promise<{ readonly table: FakeNftTable; readonly kern
 }
 
 function serverAt(n: number): VirtualServer {
-  return virtualServer(address(4, n), 80, 'TCP', { scheduler: 'random' });
+  return virtualServer(address(4, n), 80, 'TCP', { scheduler: 'random', traits: addressTraits('cluster', true) });
 }
 
-/** Adds a virtual server with so many endpoints, and what marks its packets. */
+/** Adds a virtual server with so many endpoints. */
 function additions(n: number, count: number): Op[] {
   const id = serverAt(n);
-  const { address: at, port, protocol } = id;
   return [
-    {
-      kind: 'add-entry',
-      set: plannedSet('CLUSTER-IP', 4, 0),
-      entry: { type: 'hash:ip,port', address: at, port, protocol },
-    },
     { kind: 'add-virtual-server', virtualServer: id },
     ...endpointsOf(count).map((server): Op => ({ kind: 'add-real-server', id, realServer: server })),
   ];
@@ -149,8 +143,8 @@ describe('a transaction has a limited number of elements', () => {
     const count = 20_000;
     expect(await kernel.apply(new Transaction(additions(1, count)))).toEqual({ failures: [] });
     expect(Math.max(...sizes(table.committed))).toBeLessThanOrEqual(MOST_ELEMENTS);
-    expect(changesOf('service-endpoints', table.committed)).toEqual([2, 3, 4, 5, 6]);
-    expect(changesOf('service-ips', table.committed)).toEqual([7]);
+    expect(changesOf('service-endpoints', table.committed)).toEqual([1, 2, 3, 4, 5]);
+    expect(changesOf('service-ips', table.committed)).toEqual([6]);
     expect([...(await kernel.getRealServers([serverAt(1)])).values()][0]).toHaveLength(count);
 
     table.committed.length = 0;

@@ -16,9 +16,10 @@ import type { VirtualServerId } from '../../../../src/state/virtual-server.ts';
 import { address } from '../../../contract/objects.ts';
 import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
+import { MODE_PLANS } from '../../../../src/plan/mode-plans.ts';
 import { PLAN_CONFIG, Reconciling, TestLog } from '../../../support/reconciling.ts';
 
-const CONFIG = { ...PLAN_CONFIG, scheduler: 'random', bindAddresses: false };
+const CONFIG = { ...PLAN_CONFIG, ...MODE_PLANS.nftables };
 const STICKY = service('sticky', '10.96.0.10', { sessionAffinity: 'ClientIP' });
 const ENDPOINTS = ['10.244.0.5', '10.244.0.6', '10.244.0.7'];
 const OTHER_ENDPOINTS = ['10.244.0.8', '10.244.0.9', '10.244.0.10'];
@@ -162,9 +163,10 @@ describe('a table of ours that another program damaged', () => {
   test('one whose sets cannot be read is not asked for those of the other IP family', async () => {
     const table = await left();
     const { kernel } = await start(table);
-    const sets = table.sets.bind(table);
-    table.sets = (family) => (family === 6 ? Promise.reject(new Error('an attribute is missing')) : sets(family));
-    const [name, of6] = IP_FAMILIES.map((family) => ipSetName('CLUSTER-IP', family)) as [string, string];
+    const eachElement = table.eachElement.bind(table);
+    table.eachElement = (family, ...asked) =>
+      family === 6 ? Promise.reject(new Error('an attribute is missing')) : eachElement(family, ...asked);
+    const [name, of6] = IP_FAMILIES.map((family) => ipSetName('IPVS-IPS', family)) as [string, string];
     expect(await kernel.getSets([name])).toMatchObject([{ name, entries: [{}, {}, {}] }]);
     expect([...(await kernel.findSets([name])).keys()]).toEqual([name]);
     await expect(kernel.getSets([of6])).rejects.toThrow('an attribute is missing');

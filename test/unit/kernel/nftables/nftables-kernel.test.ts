@@ -11,12 +11,15 @@ import type { NftElement } from '../../../../src/netlink/family/nf-tables/elemen
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
 import { parseCidr } from '../../../../src/base/cidr.ts';
+import { type AddressTraits, addressTraits } from '../../../../src/state/address-traits.ts';
 import type { Op } from '../../../../src/state/op.ts';
 import { Transaction } from '../../../../src/state/transaction.ts';
+import type { VirtualServer } from '../../../../src/state/virtual-server.ts';
 import { nftablesContract, type NftablesBed } from '../../../contract/nftables-contract.ts';
-import { address, endpoint, realServer, virtualServer } from '../../../contract/objects.ts';
+import { address, endpoint, port, realServer, virtualServer } from '../../../contract/objects.ts';
 import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
 import { nftablesPlane } from '../../../fake-kernel/planes.ts';
+import { MODE_PLANS } from '../../../../src/plan/mode-plans.ts';
 import { PLAN_CONFIG, TestLog } from '../../../support/reconciling.ts';
 
 function bedOf(table: FakeNftTable): NftablesBed {
@@ -42,10 +45,10 @@ function bedOf(table: FakeNftTable): NftablesBed {
 
 nftablesContract(() => Promise.resolve(bedOf(new FakeNftTable())));
 
-const CONFIG = { ...PLAN_CONFIG, scheduler: 'random' };
+const CONFIG = { ...PLAN_CONFIG, ...MODE_PLANS.nftables };
 
 function server(n: number): Op[] {
-  const id = virtualServer(address(4, n), 80, 'TCP', { scheduler: 'random' });
+  const id = virtualServer(address(4, n), 80, 'TCP', { scheduler: 'random', traits: addressTraits('cluster', true) });
   return [
     { kind: 'add-virtual-server', virtualServer: id },
     { kind: 'add-real-server', id, realServer: realServer(endpoint(4, n), 80) },
@@ -130,7 +133,7 @@ describe('transactions', () => {
     expect(await kernel.getVirtualServers()).toHaveLength(1);
   });
 
-  test('if it takes several, marks come before their Service, and cluster IPs after it', async () => {
+  test('if it takes several, what endpoints need comes before virtual servers, and cluster IPs after them', async () => {
     const { table, kernel } = await prepared();
     let isFirst = true;
     table.refuse = () => {
@@ -139,14 +142,11 @@ describe('transactions', () => {
       return code;
     };
     const before = table.committed.length;
-    const { address: at, port, protocol } = virtualServer(address(4, 1), 80);
+    const at = address(4, 1);
+    const hairpin = { address: endpoint(4, 1), address2: endpoint(4, 1), port: port(80), protocol: 'TCP' } as const;
     const ops: Op[] = [
       { kind: 'add-entry', set: plannedSet('IPVS-IPS', 4, 0), entry: { type: 'hash:ip', address: at } },
-      {
-        kind: 'add-entry',
-        set: plannedSet('CLUSTER-IP', 4, 0),
-        entry: { type: 'hash:ip,port', address: at, port, protocol },
-      },
+      { kind: 'add-entry', set: plannedSet('LOOP-BACK', 4, 0), entry: { type: 'hash:ip,port,ip', ...hairpin } },
       ...server(1),
       ...server(2),
     ];
@@ -156,7 +156,7 @@ describe('transactions', () => {
       written.findIndex((messages) =>
         messages.some((message) => message.kind === 'new-elements' && message.set === set),
       );
-    expect(['cluster-ip-ports', 'service-ips', 'cluster-ips'].map(transactionOf)).toEqual([0, 0, 1]);
+    expect(['hairpin-endpoints', 'service-ips', 'cluster-ips'].map(transactionOf)).toEqual([0, 0, 1]);
   });
 
   test('another program that writes meanwhile makes it read and write again', async () => {
@@ -186,18 +186,23 @@ describe('transactions', () => {
 });
 
 describe('source ranges', () => {
-  const ranges = plannedSet('LOAD-BALANCER-SOURCE-CIDR', 4, 0);
-  const ports = plannedSet('LOAD-BALANCER-FW', 4, 0);
+  function traits(...ranges: readonly string[]): AddressTraits {
+    return addressTraits('loadBalancer', false, { ranges: ranges.map((text) => parseCidr(text)!), itself: false });
+  }
 
-  /** A virtual server that clients of one network may use. */
-  function restricted(n: number, kind: 'add-entry' | 'delete-entry' = 'add-entry', clients = '10.0.0.0/8'): Op[] {
-    const { address: at, port, protocol } = virtualServer(address(4, n), 80);
-    const id = { address: at, port, protocol };
-    return [
-      { kind, set: ranges, entry: { type: 'hash:ip,port,net', ...id, network: parseCidr(clients)! } },
-      { kind, set: ports, entry: { type: 'hash:ip,port', ...id } },
-      ...(kind === 'add-entry' ? server(n) : [{ kind: 'delete-virtual-server', id } as const]),
-    ];
+  /** A virtual server that clients of these networks may use. */
+  function restricted(n: number, ...ranges: readonly string[]): Op[] {
+    const [add, ...more] = server(n) as [Extract<Op, { kind: 'add-virtual-server' }>, ...Op[]];
+    const virtualServer = { ...add.virtualServer, traits: traits(...(ranges.length === 0 ? ['10.0.0.0/8'] : ranges)) };
+    return [{ kind: add.kind, virtualServer }, ...more];
+  }
+
+  function edited(n: number, ...ranges: readonly string[]): Op {
+    return { ...restricted(n, ...ranges)[0], kind: 'edit-virtual-server' } as Op;
+  }
+
+  function deleted(n: number): Op {
+    return { kind: 'delete-virtual-server', id: virtualServer(address(4, n), 80) };
   }
 
   test('stay in force if the kernel refuses to delete their virtual server', async () => {
@@ -213,14 +218,14 @@ describe('source ranges', () => {
       )
         ? 'ENOMEM'
         : undefined;
-    const { failures } = await kernel.apply(new Transaction([1, 2].flatMap((n) => restricted(n, 'delete-entry'))));
-    expect(failures).toHaveLength(3);
-    for (const map of ['service-ips', 'firewall-ips']) {
+    const { failures } = await kernel.apply(new Transaction([1, 2].map(deleted)));
+    expect(failures).toHaveLength(1);
+    for (const map of ['service-ips', 'firewall-ips', 'load-balancer-ports']) {
       expect([...table.tables.get(4)!.sets.get(map)!.elements.keys()]).toEqual([expect.stringMatching(`^${first}`)]);
     }
   });
 
-  test('that are added again with an endpoint are not read', async () => {
+  test('are not read for a change of endpoints, nor for one to other ranges', async () => {
     const { table, kernel } = await prepared();
     await kernel.apply(new Transaction([1, 2].flatMap((n) => restricted(n))));
     let dumps = 0;
@@ -234,13 +239,10 @@ describe('source ranges', () => {
       id: virtualServer(address(4, 1), 80),
       realServer: realServer(endpoint(4, 9), 80),
     };
-    const again = restricted(1).slice(0, 2);
-    expect(await kernel.apply(new Transaction([...again, more]))).toEqual({ failures: [] });
-    expect(dumps).toBe(0);
+    expect(await kernel.apply(new Transaction([more]))).toEqual({ failures: [] });
     // Another network needs another chain.
-    const other = restricted(1, 'add-entry', '192.0.2.0/24').slice(0, 1);
-    expect(await kernel.apply(new Transaction(other))).toEqual({ failures: [] });
-    expect(dumps).toBe(2);
+    expect(await kernel.apply(new Transaction([edited(1, '10.0.0.0/8', '192.0.2.0/24')]))).toEqual({ failures: [] });
+    expect(dumps).toBe(0);
     expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
   });
 
@@ -253,25 +255,30 @@ describe('source ranges', () => {
     await kernel.apply(new Transaction([1, 2, 3].flatMap((n) => restricted(n))));
     expect(names()).toHaveLength(2);
     // With another range, a port leads to another chain; the set does not change while packets are looked up in it.
-    await kernel.apply(new Transaction(restricted(1, 'add-entry', '192.0.2.0/24').slice(0, 1)));
+    await kernel.apply(new Transaction([edited(1, '10.0.0.0/8', '192.0.2.0/24')]));
     expect(names()).toHaveLength(4);
     expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
     expect(names()).toHaveLength(4);
-    await kernel.apply(new Transaction(restricted(1, 'delete-entry', '192.0.2.0/24').slice(0, 1)));
+    await kernel.apply(new Transaction([edited(1)]));
     await kernel.apply(new Transaction(server(9)));
     expect(names()).toHaveLength(2);
   });
 
   test('that another program changes are restored', async () => {
     const { table, kernel } = await prepared();
-    await kernel.apply(new Transaction([...restricted(1), ...restricted(1, 'add-entry', '192.0.2.0/24').slice(0, 1)]));
+    const ranges = ['10.0.0.0/8', '192.0.2.0/24'];
+    await kernel.apply(new Transaction(restricted(1, ...ranges)));
     const [name] = [...table.tables.get(4)!.sets.keys()].filter((each) => each.startsWith('sources-'));
     const elements = (): readonly string[] => [...table.tables.get(4)!.sets.get(name!)!.elements.keys()].toSorted();
     const before = elements();
     expect(before).toEqual(['00000000 end', '0a000000', '0b000000 end', 'c0000200', 'c0000300 end']);
     table.changeByOthers((found) => found!.sets.get(name!)!.elements.delete('0b000000 end'));
-    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toMatchObject({ changed: true });
+    // A virtual server with other ranges than those of its chain is like no other.
+    const [found] = await kernel.getVirtualServers();
+    expect(found).not.toHaveProperty('traits');
+    expect(await kernel.apply(new Transaction([edited(1, ...ranges)]))).toEqual({ failures: [] });
     expect(elements()).toEqual(before);
+    expect(await kernel.getVirtualServers()).toMatchObject([{ traits: traits(...ranges) }]);
     expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
   });
 
@@ -289,7 +296,10 @@ describe('source ranges', () => {
       found!.sets.get('firewall-ips')!.elements.set(key, { ...element, data });
     });
     const before = table.committed.length;
-    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toMatchObject({ changed: true });
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
+    expect(await kernel.getVirtualServers()).toMatchObject([{ address: address(4, 1) }]);
+    expect((await kernel.getVirtualServers())[0]).not.toHaveProperty('traits');
+    expect(await kernel.apply(new Transaction([edited(1)]))).toEqual({ failures: [] });
     // The port is never open to everyone, also not for a packet that comes in between.
     expect(table.committed.slice(before).map((messages) => [...new Set(messages.map(({ kind }) => kind))])).toEqual([
       ['new-set', 'new-chain', 'new-rule', 'new-elements'],
@@ -473,7 +483,8 @@ describe('chains that several virtual servers share', () => {
 });
 
 describe('what is read', () => {
-  const id = virtualServer(address(4, 1), 80, 'TCP', { scheduler: 'random' });
+  const serverAt = (n: number): VirtualServer => (server(n)[0] as { virtualServer: VirtualServer }).virtualServer;
+  const id = serverAt(1);
   const op = (kind: 'add-real-server' | 'delete-real-server', n: number): Op & { readonly id: typeof id } => ({
     kind,
     id,
@@ -509,12 +520,12 @@ describe('what is read', () => {
     };
     await change(op('add-real-server', 9));
     counts.lookUps = 0;
-    await change({ ...op('add-real-server', 9), id: virtualServer(address(4, 2), 80) });
+    await change({ ...op('add-real-server', 9), id: serverAt(2) });
     expect(counts).toEqual({ lookUps: 2, dumps: 0 });
     expect(endpoints()).toBe(5);
     // What is known of chains is worth nothing when another program has written.
     table.changeByOthers(() => undefined);
-    await change({ ...op('add-real-server', 9), id: virtualServer(address(4, 3), 80) });
+    await change({ ...op('add-real-server', 9), id: serverAt(3) });
     expect(counts).toEqual({ lookUps: 5, dumps: 0 });
     expect(endpoints()).toBe(6);
   });

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
-import { parseCidr } from '../../../../src/base/cidr.ts';
-import { formatIp } from '../../../../src/base/ip.ts';
-import { intervalsOf } from '../../../../src/kernel/nftables/source-intervals.ts';
+import { formatCidr, parseCidr } from '../../../src/base/cidr.ts';
+import { formatIp } from '../../../src/base/ip.ts';
+import { fewestNetworks, intervalsOf } from '../../../src/base/cidr-intervals.ts';
 
 const of = (...networks: readonly string[]): readonly string[] =>
   intervalsOf(networks.map((each) => parseCidr(each)!)).map(
@@ -25,4 +25,19 @@ test.each<readonly [string, readonly string[], readonly string[]]>([
   ['all of IPv6', ['::/0'], [':: - ']],
 ])('%s', (_name, networks, intervals) => {
   expect(of(...networks)).toEqual(intervals);
+});
+
+test.each<readonly [string, readonly string[], readonly string[]]>([
+  ['none', [], []],
+  ['one', ['192.0.2.1/32'], ['192.0.2.1/32']],
+  ['one in another', ['10.1.2.0/24', '10.0.0.0/8'], ['10.0.0.0/8']],
+  ['two halves', ['10.0.0.128/25', '10.0.0.0/25'], ['10.0.0.0/24']],
+  ['neighbours that are no halves', ['10.0.1.0/24', '10.0.2.0/24'], ['10.0.1.0/24', '10.0.2.0/24']],
+  ['halves of halves', ['10.0.0.0/25', '10.0.0.128/26', '10.0.0.192/26', '10.0.1.0/24'], ['10.0.0.0/23']],
+  ['the last address', ['255.255.255.255/32', '255.255.255.254/32'], ['255.255.255.254/31']],
+  ['the halves of all', ['128.0.0.0/1', '0.0.0.0/1'], ['0.0.0.0/0']],
+  ['of IPv6', ['fd00:1::/32', 'fd00::/32', 'ffff::/16', '::/128'], ['::/128', 'fd00::/31', 'ffff::/16']],
+  ['the halves of all of IPv6', ['8000::/1', '::/1'], ['::/0']],
+])('the fewest networks: %s', (_name, networks, fewest) => {
+  expect(fewestNetworks(networks.map((each) => parseCidr(each)!)).map(formatCidr)).toEqual(fewest);
 });

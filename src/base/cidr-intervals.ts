@@ -1,5 +1,5 @@
-import { type Cidr, compareCidr } from '../../base/cidr.ts';
-import { type Ip4, type Ip6, type IpAddress, isIp4 } from '../../base/ip.ts';
+import { type Cidr, compareCidr } from './cidr.ts';
+import { type Ip4, type Ip6, type IpAddress, isIp4 } from './ip.ts';
 
 /** Addresses from one on; without an end, up to the last. */
 export interface Interval {
@@ -30,4 +30,27 @@ function afterOf({ address, prefix }: Cidr): IpAddress | undefined {
   }
   const after = address + (1n << BigInt(128 - prefix));
   return after < 1n << 128n ? (after as Ip6) : undefined;
+}
+
+/** Returns the fewest networks that contain the same addresses, sorted. */
+export function fewestNetworks(networks: readonly Cidr[]): readonly Cidr[] {
+  return networksOf(intervalsOf(networks));
+}
+
+/** Returns the fewest networks that contain the addresses of these intervals, sorted. The addresses are of one family. */
+export function networksOf(intervals: readonly Interval[]): readonly Cidr[] {
+  return intervals.flatMap(({ from, until }) => {
+    const bits = isIp4(from) ? 32 : 128;
+    const end = until === undefined ? 1n << BigInt(bits) : BigInt(until);
+    const networks: Cidr[] = [];
+    for (let at = BigInt(from); at < end;) {
+      let host = 0;
+      const isNetwork = (size: bigint): boolean => at % size === 0n && at + size <= end;
+      while (host < bits && isNetwork(1n << BigInt(host + 1))) host += 1;
+      const address = isIp4(from) ? (Number(at) as Ip4) : (at as Ip6);
+      networks.push({ address, prefix: bits - host });
+      at += 1n << BigInt(host);
+    }
+    return networks;
+  });
 }

@@ -1,0 +1,96 @@
+import { constants } from 'node:os';
+import type { IpFamily } from '../base/ip.ts';
+import type { ProxyMode } from '../base/proxy-mode.ts';
+import type { IpSet } from '../state/ip-set.ts';
+import { type Op, familyOfOp } from '../state/op.ts';
+import type { OpFailure } from '../state/outcome.ts';
+import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
+import type { ServiceOp } from './service-ops.ts';
+
+export type EntryOp = Extract<Op, { readonly kind: 'add-entry' | 'delete-entry' }>;
+
+/** The operations that a mode has which translates addresses. */
+export interface TranslatedOps {
+  readonly services: readonly ServiceOp[];
+  readonly entries: readonly EntryOp[];
+  /** Operations that the mode does not have. */
+  readonly failures: readonly OpFailure[];
+}
+
+/** Sorts the operations of one family. `sets`: those of the mode, by name; they always exist, and have no limit. */
+export function sortOps(
+  ops: Iterable<Op>,
+  {
+    mode,
+    family,
+    sets,
+  }: { readonly mode: ProxyMode; readonly family: IpFamily; readonly sets: ReadonlyMap<string, IpSet> },
+): TranslatedOps {
+  const services: ServiceOp[] = [];
+  const entries: EntryOp[] = [];
+  const failures: OpFailure[] = [];
+  const isKnown = ({ name, type }: IpSet): boolean => sets.get(name)?.type === type;
+  const refuse = (op: Op): void => {
+    const { EOPNOTSUPP } = constants.errno;
+    failures.push({ op, errno: EOPNOTSUPP, code: 'EOPNOTSUPP', text: `${mode} mode has no such object` });
+  };
+  for (const op of ops) {
+    if (familyOfOp(op) !== family) continue;
+    switch (op.kind) {
+      case 'add-virtual-server':
+      case 'edit-virtual-server':
+      case 'delete-virtual-server':
+      case 'add-real-server':
+      case 'edit-real-server':
+      case 'delete-real-server':
+        services.push(op);
+        break;
+      case 'add-entry':
+      case 'delete-entry':
+        if (isKnown(op.set)) entries.push(op);
+        else refuse(op);
+        break;
+      case 'create-set':
+        if (!isKnown(op.set)) refuse(op);
+        break;
+      case 'grow-set':
+      case 'destroy-set':
+      case 'bind-address':
+      case 'unbind-address':
+      case 'add-route':
+      case 'delete-route':
+        refuse(op);
+    }
+  }
+  return { services, entries, failures };
+}
+
+/** Operations on the real servers of a virtual server usually share this object. */
+export function idIn(op: ServiceOp): VirtualServerId {
+  return 'virtualServer' in op ? op.virtualServer : op.id;
+}
+
+/** The operations on one virtual server. */
+export interface ServerOps {
+  readonly id: VirtualServerId;
+  readonly ops: readonly ServiceOp[];
+}
+
+/** Divides operations by the virtual server that they change. */
+export function byVirtualServer(all: Iterable<ServiceOp>): readonly ServerOps[] {
+  const found = new Map<VirtualServerKey, { readonly id: VirtualServerId; readonly ops: ServiceOp[] }>();
+  let last: VirtualServerId | undefined;
+  let ops: ServiceOp[] = [];
+  for (const op of all) {
+    if (idIn(op) !== last) {
+      last = idIn(op);
+      const key = virtualServerKey(last);
+      const { address, port, protocol } = last;
+      const known = found.get(key) ?? { id: { address, port, protocol }, ops: [] };
+      found.set(key, known);
+      ({ ops } = known);
+    }
+    ops.push(op);
+  }
+  return [...found.values()];
+}
