@@ -25,8 +25,9 @@ function portOf({ virtualServer: { address, protocol }, portName }: PlannedVirtu
   return `${familyOf(address)} ${protocol} ${portName}`;
 }
 
+/** Virtual servers of a node port are written after others, together with their port, so that others must not need their list. */
 function rank({ traits: { kind } }: PlannedVirtualServer): number {
-  return CLAIM_RANK[kind];
+  return kind === 'nodePort' ? Infinity : CLAIM_RANK[kind];
 }
 
 /** A Service port has few different lists: one for each traffic policy. */
