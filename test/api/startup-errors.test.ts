@@ -46,7 +46,7 @@ describe('a start that fails', () => {
 
   test('a log line of the bundle names the file and line in src that wrote it', async () => {
     const { stderr } = await start([IPVS, `--kubeconfig=${folder}/none`], []);
-    const line = Number(/^E.* failure\.ts:(\d+)\] "/.exec(stderr)?.[1]);
+    const line = Number(/^E.* report-failure\.ts:(\d+)\] "/.exec(stderr)?.[1]);
     const source = await readFile('src/daemon/startup/report-failure.ts', 'utf8');
     expect(source.split('\n')[line - 1]).toContain('log.error(sentence)');
   });

@@ -76,7 +76,7 @@ describe('the library that is preloaded into User-Mode Linux', () => {
     });
     const { status, stdout, stderr } = await compile(bare, { CXX: '/nonexistent' });
     expect(stdout).toMatch(
-      /^its helper \S+\/ptrace-xstate.cc cannot be compiled \(.*No such file.*\), run: make deps\n$/,
+      /^its helper .+\/ptrace-xstate.cc cannot be compiled \(.*No such file.*\), run: make deps\n$/,
     );
     expect({ status, stderr }).toEqual({ status: 1, stderr: '' });
     expect(await readdir(path.join(bare, 'build/kernel'))).toEqual([]);
