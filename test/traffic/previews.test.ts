@@ -64,7 +64,7 @@ const DAMAGE: Readonly<Record<string, readonly (readonly [string, string, string
     ['a service port', 'nft delete element ip kube-proxy service-ips { 10.202.0.10 . tcp . 80 }', 'default/web'],
     ['endpoints', 'nft flush map ip kube-proxy shared-endpoints', 'default/web'],
     ['all service ports', 'nft flush map ip kube-proxy service-ips', 'default/sticky'],
-    ['source ranges', 'nft flush map ip kube-proxy firewall-ips', undefined],
+    ['source ranges', 'nft flush map ip kube-proxy firewall-ips', 'default/web'],
     ['a cluster IP', 'nft delete element ip kube-proxy cluster-ips { 10.202.0.12 }', 'default/empty'],
     ['the rules of a chain', 'nft flush chain ip kube-proxy services', undefined],
     ['a chain with a hook', 'nft delete chain ip kube-proxy nat-output', undefined],

@@ -252,8 +252,11 @@ class Attempt {
     }
     const all = await this.#allOf(found.services);
     const applied = this.#services.map((unit): ServiceChange => {
-      const before = found.services.get(virtualServerKey(unit.id));
-      return { unit, before, ...applyServiceOps(before?.state, unit.ops) };
+      const key = virtualServerKey(unit.id);
+      const before = found.services.get(key);
+      // With traits alone, it is listed as one that differs from every planned one. So it is edited.
+      const state = before?.state ?? (found.traits.has(key) ? WITHOUT_ENDPOINTS : undefined);
+      return { unit, before, ...applyServiceOps(state, unit.ops) };
     });
     const listless = await this.#findListless(applied);
     const targets = await this.#findTargets(applied);
@@ -367,7 +370,7 @@ class Attempt {
 
   /** Whether the table may have traits that the operations change. */
   #hasTraits({ id, ops }: ServiceUnit, services: Services): boolean {
-    if (ops.some(({ kind }) => kind === 'delete-virtual-server')) return true;
+    if (ops.some(({ kind }) => kind === 'delete-virtual-server' || kind === 'edit-virtual-server')) return true;
     return ops.some((op) => 'virtualServer' in op) && (this.#whole || services.has(virtualServerKey(id)));
   }
 
@@ -378,6 +381,8 @@ class Attempt {
     return await readOwnElements(port, family, ids);
   }
 }
+
+const WITHOUT_ENDPOINTS: ServiceState = { affinity: 0, endpoints: [] };
 
 /** Divides ids by family. */
 export function byFamily<T extends VirtualServerId>(ids: readonly T[]): ReadonlyMap<IpFamily, T[]> {
