@@ -1,8 +1,8 @@
 import { formatCidr } from '../../src/base/cidr.ts';
-import { formatIp, isLinkLocal6 } from '../../src/base/ip.ts';
+import { IP_FAMILIES, formatIp, isLinkLocal6 } from '../../src/base/ip.ts';
 import type { KernelReader, ObservedIpSet } from '../../src/kernel/kernel.ts';
 import { entriesOfAddress } from '../../src/plan/ipvs/set-entries.ts';
-import { setName } from '../../src/plan/ipvs/set-names.ts';
+import { SET_ROLES, setName } from '../../src/plan/ipvs/set-names.ts';
 import { hostPrefix } from '../../src/state/bound-address.ts';
 import { type IpSetEntry, formatIpSetEntry } from '../../src/state/ip-set.ts';
 import { formatRealServer } from '../../src/state/real-server.ts';
@@ -40,6 +40,8 @@ function setLines(servers: readonly VirtualServer[], sets: readonly ObservedIpSe
     texts.set(name, known);
     for (const entry of entries) known.add(formatIpSetEntry(entry));
   };
+  // A set of which the last entry is gone is compared, too.
+  for (const role of SET_ROLES) for (const family of IP_FAMILIES) add(setName(role, family), []);
   for (const { name, entries } of sets) add(name, entries);
   for (const server of servers) {
     if (server.traits === undefined) continue;
