@@ -61,6 +61,8 @@ export interface FamilyView {
   /** The sets that the mode has. */
   readonly roles: readonly SetRole[];
   readonly namesServicePorts: boolean;
+  /** As in PlanConfig. */
+  readonly joinsSourceRanges: boolean;
 }
 
 /** Returns undefined if the service has no cluster IP of this family, because the family is then not served at all. */
@@ -94,6 +96,7 @@ export function familyView(
     bindAddresses: config.bindAddresses ?? true,
     roles: config.roles ?? SET_ROLES,
     namesServicePorts: config.namesServicePorts ?? false,
+    joinsSourceRanges: config.joinsSourceRanges ?? false,
     settings: virtualServerSettings(service, family, schedulerOf(service, node, config)),
   };
 }

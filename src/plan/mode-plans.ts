@@ -6,7 +6,7 @@ const TRANSLATES = { scheduler: 'random', bindAddresses: false } as const;
 /** What is planned in another way for a mode than for ipvs mode. */
 export const MODE_PLANS = {
   ipvs: {},
-  nftables: { ...TRANSLATES, roles: ['LOOP-BACK', 'IPVS-IPS'], sharesEndpoints: true },
+  nftables: { ...TRANSLATES, roles: ['LOOP-BACK', 'IPVS-IPS'], sharesEndpoints: true, joinsSourceRanges: true },
   // The rules of each endpoint masquerade what comes from the endpoint, and no rule closes other ports.
   iptables: { ...TRANSLATES, roles: ['NODE-PORT-IP', 'HEALTH-CHECK-NODE-PORT'], namesServicePorts: true },
 } as const satisfies Record<ProxyMode, Partial<PlanConfig>>;

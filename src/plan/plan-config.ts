@@ -25,6 +25,8 @@ export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
   readonly namesServicePorts?: boolean;
   /** Whether virtual servers of a Service port that have the same real servers share one list of them (default: no). */
   readonly sharesEndpoints?: boolean;
+  /** Whether source ranges are planned as the fewest networks, because they can only be read back as intervals (default: no). */
+  readonly joinsSourceRanges?: boolean;
   /** Service addresses in these networks are neither bound to kube-ipvs0 nor closed. */
   readonly unboundCidrs?: readonly Cidr[];
   /** Service addresses in these networks are not bound, because a local route covers them. */
