@@ -130,6 +130,7 @@ export class NodePlan {
   #enforce(service: NamespacedName, before: ServicePlan | undefined): Consequences {
     const plan = this.#services.get(service);
     const after = plan === undefined ? undefined : this.#claims.grant(plan, before);
+    if (after !== undefined && (after !== plan || this.#granted.has(service))) this.#claims.enforce(after);
     if (after === undefined || after === plan) this.#granted.delete(service);
     else this.#granted.set(service, after);
     if (after?.healthCheck === undefined) this.#healthChecks.delete(service);

@@ -6,6 +6,7 @@ import {
   type VirtualServerKey,
   compareVirtualServer,
   formatVirtualServer,
+  hasSameList,
   virtualServerKey,
 } from '../../state/virtual-server.ts';
 import { CLAIM_RANK } from '../claim-rank.ts';
@@ -73,6 +74,20 @@ export class ServiceClaims {
       healthCheckPort: healthCheck !== undefined && this.#healthPorts.owner(healthCheck.port)?.service === service,
     });
     return sharePlan(granted, inForce);
+  }
+
+  /**
+   * Takes what a plan in force has for the virtual servers that its Service owns: without a lost claim, other virtual servers may share
+   * another list.
+   */
+  enforce({ service, virtualServers }: ServicePlan): void {
+    for (const planned of virtualServers) {
+      const key = virtualServerKey(planned.virtualServer);
+      const owner = this.virtualServers.owner(key);
+      if (owner?.service !== service || hasSameList(owner.planned.virtualServer, planned.virtualServer)) continue;
+      this.#onChange(key, planned.virtualServer);
+      this.virtualServers.change(key, owner, { ...owner, planned });
+    }
   }
 
   /** The cost depends on the number of changes, not on the number of conflicts. */
