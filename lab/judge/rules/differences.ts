@@ -60,7 +60,7 @@ function timeoutOf({ spec }: ServiceObject): number {
   return spec.sessionAffinity === 'ClientIP' ? (spec.sessionAffinityConfig?.clientIP.timeoutSeconds ?? 0) : 0;
 }
 
-/** Two Services, or one in two ways, want an address and port: upstream's result is by chance. */
+/** Two Services want an address and port: upstream's result is by chance. It comes last, as its result is ours as a whole. */
 const claimedTwice: IntendedChange = {
   name: 'an address and port of two Services',
   section: 'two Services that claim one virtual server',
@@ -94,7 +94,6 @@ const COMMON: readonly IntendedChange[] = [
   loopback,
   internalLocal,
   ownConnections,
-  claimedTwice,
   claimedInTwoWays,
 ];
 
@@ -105,6 +104,7 @@ export const NFTABLES_DIFFERENCES: readonly IntendedChange[] = [
   keptSource,
   ...COMMON,
   changedAffinity,
+  claimedTwice,
 ];
 
 export const IPTABLES_DIFFERENCES: readonly IntendedChange[] = [
@@ -113,4 +113,5 @@ export const IPTABLES_DIFFERENCES: readonly IntendedChange[] = [
   ownRejected,
   restrictedWithoutEndpoints,
   ...COMMON,
+  claimedTwice,
 ];
