@@ -134,7 +134,8 @@ describe('the kernel of Linux', () => {
       () => bed.kernel.getIpvsTimeouts(),
       () => bed.kernel.setIpvsTimeouts({ tcp: 800, tcpFin: 0, udp: 0 }),
       () => bed.kernel.probeScheduler('rr'),
-      () => bed.kernel.getRealServers([id]),
+      // Real servers are only read of virtual servers that were found before.
+      () => bed.kernel.findVirtualServers([id]),
     ];
     expect((await apply(add)).failures).toEqual([]);
     for (const read of readers) {
