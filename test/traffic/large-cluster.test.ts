@@ -1,6 +1,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { ApiProcess } from '../../lab/bench/api-process.ts';
 import { BenchNode, Driver } from '../../lab/bench/bench-node.ts';
@@ -54,7 +55,7 @@ describe(`a cluster of ${SERVICES} services`, () => {
     const daemon = await node.spawn([program, '--max-semi-space-size=2', ...args], {
       ...process.env,
       LOOP_STALLS: stallFile,
-      NODE_OPTIONS: `--import=${path.resolve('test/traffic/loop-stalls.ts')}`,
+      NODE_OPTIONS: `--import=${pathToFileURL('test/traffic/loop-stalls.ts').href}`,
     });
     await daemon.waitForOutput(/initial sync complete/, 120_000);
     await probe.stop(10_000);

@@ -1,6 +1,7 @@
 import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
 import { clusterAddress, externalAddress, podAddress } from '../bed/address-plan.ts';
@@ -155,7 +156,7 @@ test('three thousand devices in a Pod do not hold the event loop', async () => {
   daemon = await node.spawn(daemonArgv(node, flags()), {
     ...process.env,
     LOOP_STALLS: stallFile,
-    NODE_OPTIONS: `--import=${path.resolve('test/traffic/loop-stalls.ts')}`,
+    NODE_OPTIONS: `--import=${pathToFileURL('test/traffic/loop-stalls.ts').href}`,
   });
   await daemon.waitForOutput(/initial sync complete/, patient(30_000));
   const served = Date.now();
