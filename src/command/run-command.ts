@@ -23,7 +23,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   plan: PLAN,
 };
 
-/** What stands between two results: JSON documents need nothing. */
+/** The lines printed between two results. */
 const BETWEEN: Readonly<Record<Format, readonly string[]>> = { text: [''], json: [], yaml: ['---'] };
 
 /**

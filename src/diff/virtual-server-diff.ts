@@ -24,7 +24,7 @@ export interface WantedVirtualServer {
 /** A virtual server as the kernel has it, read or known. */
 export interface FoundVirtualServer {
   readonly virtualServer: VirtualServer;
-  /** Those in its own name. */
+  /** None if it uses the list of another virtual server. */
   readonly realServers: readonly FoundRealServer[];
 }
 

@@ -1,5 +1,5 @@
 import { constants } from 'node:os';
-import type { Op } from '../state/op.ts';
+import type { Op, ServerOp } from '../state/op.ts';
 import type { OpFailure } from '../state/outcome.ts';
 import {
   type Endpoint,
@@ -22,9 +22,6 @@ export interface ServiceState {
   readonly list?: VirtualServerId | undefined;
 }
 
-/** Operations on a virtual server or on its real servers. */
-export type ServiceOp = Extract<Op, { readonly virtualServer: VirtualServer } | { readonly id: VirtualServerId }>;
-
 /** How endpoints are chosen in these modes: each with the same probability. */
 export const RANDOM = 'random';
 
@@ -37,7 +34,7 @@ export interface AppliedOps {
 }
 
 /** Applies operations to a virtual server. A failed operation does not stop the others. */
-export function applyServiceOps(before: ServiceState | undefined, ops: Iterable<ServiceOp>): AppliedOps {
+export function applyServiceOps(before: ServiceState | undefined, ops: Iterable<ServerOp>): AppliedOps {
   const failures: OpFailure[] = [];
   const draft = new ServiceDraft(before);
   for (const op of ops) {
@@ -60,7 +57,7 @@ function failureOf(op: Op, code: ErrorName): OpFailure {
 }
 
 /** Returns why it is not possible. */
-function applyOp(draft: ServiceDraft, op: ServiceOp): ErrorName | undefined {
+function applyOp(draft: ServiceDraft, op: ServerOp): ErrorName | undefined {
   switch (op.kind) {
     case 'add-virtual-server':
       return setSettings(draft, op.virtualServer);

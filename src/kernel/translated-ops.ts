@@ -2,16 +2,15 @@ import { constants } from 'node:os';
 import type { IpFamily } from '../base/ip.ts';
 import type { ProxyMode } from '../base/proxy-mode.ts';
 import type { IpSet } from '../state/ip-set.ts';
-import { type Op, familyOfOp } from '../state/op.ts';
+import { type Op, type ServerOp, familyOfOp, virtualServerOf } from '../state/op.ts';
 import type { OpFailure } from '../state/outcome.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
-import type { ServiceOp } from './service-ops.ts';
 
 export type EntryOp = Extract<Op, { readonly kind: 'add-entry' | 'delete-entry' }>;
 
 /** The operations that a mode has which translates addresses. */
 export interface TranslatedOps {
-  readonly services: readonly ServiceOp[];
+  readonly services: readonly ServerOp[];
   readonly entries: readonly EntryOp[];
   /** Operations that the mode does not have. */
   readonly failures: readonly OpFailure[];
@@ -26,7 +25,7 @@ export function sortOps(
     sets,
   }: { readonly mode: ProxyMode; readonly family: IpFamily; readonly sets: ReadonlyMap<string, IpSet> },
 ): TranslatedOps {
-  const services: ServiceOp[] = [];
+  const services: ServerOp[] = [];
   const entries: EntryOp[] = [];
   const failures: OpFailure[] = [];
   const isKnown = ({ name, type }: IpSet): boolean => sets.get(name)?.type === type;
@@ -65,25 +64,21 @@ export function sortOps(
   return { services, entries, failures };
 }
 
-/** Operations on the real servers of a virtual server usually share this object. */
-export function idIn(op: ServiceOp): VirtualServerId {
-  return 'virtualServer' in op ? op.virtualServer : op.id;
-}
-
 /** The operations on one virtual server. */
 export interface ServerOps {
   readonly id: VirtualServerId;
-  readonly ops: readonly ServiceOp[];
+  readonly ops: readonly ServerOp[];
 }
 
 /** Divides operations by the virtual server that they change. */
-export function byVirtualServer(all: Iterable<ServiceOp>): readonly ServerOps[] {
-  const found = new Map<VirtualServerKey, { readonly id: VirtualServerId; readonly ops: ServiceOp[] }>();
+export function byVirtualServer(all: Iterable<ServerOp>): readonly ServerOps[] {
+  const found = new Map<VirtualServerKey, { readonly id: VirtualServerId; readonly ops: ServerOp[] }>();
   let last: VirtualServerId | undefined;
-  let ops: ServiceOp[] = [];
+  let ops: ServerOp[] = [];
   for (const op of all) {
-    if (idIn(op) !== last) {
-      last = idIn(op);
+    // Operations on the real servers of a virtual server usually share its object.
+    if (virtualServerOf(op) !== last) {
+      last = virtualServerOf(op);
       const key = virtualServerKey(last);
       const { address, port, protocol } = last;
       const known = found.get(key) ?? { id: { address, port, protocol }, ops: [] };

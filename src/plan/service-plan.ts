@@ -23,7 +23,7 @@ export interface PlannedVirtualServer {
   readonly direct?: Pick<DirectPod, 'method' | 'encapsulation'> & { readonly pods: readonly IpAddress[] };
 }
 
-/** Returns the real servers that it has in its own name. */
+/** Returns the real servers to write for it: none if it uses the list of another virtual server. */
 export function ownServers({ virtualServer, realServers }: PlannedVirtualServer): readonly RealServer[] {
   return borrows(virtualServer, virtualServer) ? [] : realServers;
 }

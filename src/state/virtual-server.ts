@@ -63,7 +63,7 @@ export function hasSameSettings(a: VirtualServer, b: VirtualServer): boolean {
   );
 }
 
-/** What may have a list of another virtual server. */
+/** A virtual server, as far as it says whose list of real servers it uses. */
 export type ListUser = Pick<VirtualServer, 'list'>;
 
 export function hasSameList({ list: a }: ListUser, { list: b }: ListUser): boolean {

@@ -33,10 +33,10 @@ export interface FoundOperations {
 
 export function differenceReply(node: string, found: FoundDifference, syncing: boolean): DifferenceReply {
   const operations = differingOperations(found);
-  const silent = found.parts.filter(({ commands }) => commands.length === 0);
-  const count = operations.length + found.more + silent.length;
+  const withoutCommands = found.parts.filter(({ commands }) => commands.length === 0);
+  const count = operations.length + found.more + withoutCommands.length;
   const { more } = found;
-  const notes = [...found.notes, ...silent.map(noCommandNote)];
+  const notes = [...found.notes, ...withoutCommands.map(noCommandNote)];
   const reply = { apiVersion: REPLY_API_VERSION, kind: 'Difference', node, syncing, operations, more, notes } as const;
   if (found.knownOf === undefined) return { ...reply, ok: count === 0, verdict: verdictOf(count, syncing) };
   const shadow = shadowText(operations, found.more);
@@ -60,7 +60,7 @@ function explained(known: KnownDifference | undefined): Pick<PlannedOperation, '
   return known === undefined ? {} : { known };
 }
 
-/** A difference counts, too, if its commands are not known. */
+/** Says that something differs for which the mode has no commands. */
 function noCommandNote({ service }: OwnedCommands): string {
   return `${service ?? 'this node'} differs in something for which no command is known; the next full check repairs it, or its log says why not`;
 }

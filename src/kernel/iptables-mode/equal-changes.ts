@@ -1,11 +1,12 @@
-import { type AppliedOps, type ServiceOp, type ServiceState, applyServiceOps } from '../service-ops.ts';
+import type { ServerOp } from '../../state/op.ts';
+import { type AppliedOps, type ServiceState, applyServiceOps } from '../service-ops.ts';
 import { hasSameIdentity, hasSameServerSettings } from '../../state/real-server.ts';
 import { hasSameSettings } from '../../state/virtual-server.ts';
 import { sortedEndpoints } from './proxy-state.ts';
 
 interface Change {
   readonly before: ServiceState | undefined;
-  readonly ops: readonly ServiceOp[];
+  readonly ops: readonly ServerOp[];
   readonly applied: AppliedOps;
 }
 
@@ -21,7 +22,7 @@ export class EqualChanges {
   readonly #last = new Map<string, Change>();
 
   /** The endpoints of the result are sorted. */
-  apply(port: string, before: ServiceState | undefined, ops: readonly ServiceOp[], share: Share): AppliedOps {
+  apply(port: string, before: ServiceState | undefined, ops: readonly ServerOp[], share: Share): AppliedOps {
     const last = this.#last.get(port);
     if (last !== undefined && isEqual(last, before, ops)) return last.applied;
     const { after, ...rest } = applyServiceOps(before, ops);
@@ -36,13 +37,13 @@ export class EqualChanges {
 function isEqual(
   { before, ops, applied }: Change,
   state: ServiceState | undefined,
-  others: readonly ServiceOp[],
+  others: readonly ServerOp[],
 ): boolean {
   if (before !== state || ops.length !== others.length || applied.failures.length > 0) return false;
-  return ops.every((op, at) => doesSame(op, others[at] as ServiceOp));
+  return ops.every((op, at) => doesSame(op, others[at] as ServerOp));
 }
 
-function doesSame(a: ServiceOp, b: ServiceOp): boolean {
+function doesSame(a: ServerOp, b: ServerOp): boolean {
   if (a.kind !== b.kind) return false;
   if ('virtualServer' in a || 'virtualServer' in b) {
     return 'virtualServer' in a && 'virtualServer' in b && hasSameSettings(a.virtualServer, b.virtualServer);

@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../base/ip.ts';
-import type { Op } from '../../state/op.ts';
+import { type Op, type ServerOp, virtualServerOf } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import {
   type VirtualServer,
@@ -7,15 +7,14 @@ import {
   type VirtualServerKey,
   virtualServerKey,
 } from '../../state/virtual-server.ts';
-import type { ServiceOp } from '../service-ops.ts';
 import { EqualChanges } from './equal-changes.ts';
 import { type ProxyState, type Server, type ServicePortKey, nameOf, servicePortKey } from './proxy-state.ts';
 import type { Lack, SomeServices } from './extensions.ts';
 import { NODE_SETS } from './node-sets.ts';
-import { type EntryOp, type ServerOps, byVirtualServer, idIn, sortOps } from '../translated-ops.ts';
+import { type EntryOp, type ServerOps, byVirtualServer, sortOps } from '../translated-ops.ts';
 
 /** An operation that this mode has, or whose object it has. */
-export type StateOp = ServiceOp | EntryOp;
+export type StateOp = ServerOp | EntryOp;
 
 export interface Sorted {
   readonly possible: readonly StateOp[];
@@ -64,8 +63,8 @@ export function touchedPorts(state: ProxyState, ops: readonly StateOp[]): Readon
       continue;
     }
     if ('virtualServer' in op) touched.add(servicePortKey(nameOf(op.virtualServer), op.virtualServer.protocol));
-    if (idIn(op) === last) continue;
-    last = idIn(op);
+    if (virtualServerOf(op) === last) continue;
+    last = virtualServerOf(op);
     const { address: own, port, protocol } = last;
     touch(state.server(last));
     // The rule of a node port is for all addresses without another service there.
@@ -124,9 +123,9 @@ export function unitsOf(state: ProxyState, ops: readonly StateOp[]): readonly Un
   }
   const units = Map.groupBy(ops, (op) => {
     if (isEntryOp(op)) return 'node';
-    const key = virtualServerKey(idIn(op));
-    const name = names.get(key) ?? state.server(idIn(op))?.name;
-    return name === undefined ? String(key) : servicePortKey(name, idIn(op).protocol);
+    const key = virtualServerKey(virtualServerOf(op));
+    const name = names.get(key) ?? state.server(virtualServerOf(op))?.name;
+    return name === undefined ? String(key) : servicePortKey(name, virtualServerOf(op).protocol);
   });
   return [...units.values()];
 }
@@ -146,7 +145,7 @@ export function linesOf(unit: Unit, state: ProxyState): number {
       others += 1;
       continue;
     }
-    const id = idIn(op);
+    const id = virtualServerOf(op);
     const key = virtualServerKey(id);
     const known = ofServers.get(key) ?? 1 + (state.server(id)?.state.endpoints.length ?? 0);
     ofServers.set(key, known + (op.kind === 'add-real-server' ? LINES_OF_ENDPOINT : 1));

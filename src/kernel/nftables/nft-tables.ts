@@ -254,7 +254,7 @@ class Attempt {
     const applied = this.#services.map((unit): ServiceChange => {
       const key = virtualServerKey(unit.id);
       const before = found.services.get(key);
-      // With traits alone, it is listed as one that differs from every planned one. So it is edited.
+      // One of which only the traits are left is listed, so it is edited. It has no endpoints yet.
       const state = before?.state ?? (found.traits.has(key) ? WITHOUT_ENDPOINTS : undefined);
       return { unit, before, ...applyServiceOps(state, unit.ops) };
     });

@@ -25,7 +25,7 @@ import { type ListTargets, chainOf, findLists, readListChain, readLists } from '
 /** A virtual server as its element in a verdict map describes it. */
 export interface Head {
   readonly id: VirtualServerId;
-  /** Of endpoints in its own name. */
+  /** The number of its endpoints; 0 if it uses the list of another virtual server. */
   readonly count: number;
   readonly affinity: number;
   /** The chain to which it leads. */

@@ -1,10 +1,10 @@
+import type { ServerOp } from '../../state/op.ts';
 import { boundedParts } from '../../base/bounded-parts.ts';
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { CLUSTER_IPS } from '../../state/nft-set-name.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, borrows } from '../../state/virtual-server.ts';
-import type { ServiceOp } from '../service-ops.ts';
 import { type EntryOp, byVirtualServer, sortOps } from '../translated-ops.ts';
 import { entryKey } from './keys.ts';
 import type { ElementOf } from './nft-port.ts';
@@ -21,7 +21,7 @@ export interface EntryUnit {
 export interface ServiceUnit {
   readonly kind: 'service';
   readonly id: VirtualServerId;
-  readonly ops: readonly ServiceOp[];
+  readonly ops: readonly ServerOp[];
 }
 
 /** A part of a transaction that does not depend on the others. */

@@ -1,15 +1,16 @@
+import type { ServerOp } from '../../../src/state/op.ts';
 import { describe, expect, test } from '@jest/globals';
-import { type ServiceOp, applyServiceOps } from '../../../src/kernel/service-ops.ts';
+import { applyServiceOps } from '../../../src/kernel/service-ops.ts';
 import { address, endpoint, realServer, virtualServer } from '../../contract/objects.ts';
 
 const ID = virtualServer(address(4, 1), 80, 'TCP', { scheduler: 'random' });
-const ADD: ServiceOp = { kind: 'add-virtual-server', virtualServer: ID };
+const ADD: ServerOp = { kind: 'add-virtual-server', virtualServer: ID };
 
-function server(kind: 'add-real-server' | 'edit-real-server', n: number, weight = 1): ServiceOp {
+function server(kind: 'add-real-server' | 'edit-real-server', n: number, weight = 1): ServerOp {
   return { kind, id: ID, realServer: { ...realServer(endpoint(4, n), 80), weight } };
 }
 
-function removed(n: number): ServiceOp {
+function removed(n: number): ServerOp {
   return { kind: 'delete-real-server', id: ID, realServer: realServer(endpoint(4, n), 80) };
 }
 
@@ -20,7 +21,7 @@ function endpoints(...numbers: readonly number[]) {
 describe('operations on a virtual server', () => {
   const before = applyServiceOps(undefined, [ADD, ...[1, 2, 3, 4].map((n) => server('add-real-server', n))]).after;
 
-  test.each<readonly [string, readonly ServiceOp[], readonly number[]]>([
+  test.each<readonly [string, readonly ServerOp[], readonly number[]]>([
     ['nothing', [], [1, 2, 3, 4]],
     ['an endpoint is added', [server('add-real-server', 5)], [1, 2, 3, 4, 5]],
     ['an endpoint is there already', [server('add-real-server', 2)], [1, 2, 3, 4]],
