@@ -114,8 +114,8 @@ export interface KernelReader {
   findRuleVariant(family: IpFamily): Promise<string>;
   /** Returns by which iptables commands the rules in force differ from these, and what they have counted. */
   compareRules(rules: RuleSet): Promise<RulesInForce>;
-  /** From now on, nothing is answered from what was read before. */
-  forgetReadings(): Promise<void>;
+  /** From now on, nothing is answered from what was read before this time (performance.now()). */
+  forgetReadings(before: number): Promise<void>;
   /** Returns which commands would establish the rules, and then each part of a change. */
   preview(rules: readonly RuleSet[], parts: readonly (readonly Op[])[]): Promise<Preview>;
 

@@ -17,7 +17,7 @@ export async function realIptablesBed(variant: Variant): Promise<IptablesBed> {
   return {
     kernel,
     reader: async () => {
-      await reader.forgetReadings();
+      await reader.forgetReadings(performance.now());
       return reader;
     },
     // The times of saving and the counters differ from run to run.

@@ -206,7 +206,7 @@ function onThisKernel(): void {
     return {
       kernel,
       reader: async () => {
-        await reader.forgetReadings();
+        await reader.forgetReadings(performance.now());
         return reader;
       },
       flushChain: (family, chain) => nft('flush', 'chain', familyName[family], 'kube-proxy', chain),

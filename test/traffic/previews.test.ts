@@ -70,7 +70,11 @@ const DAMAGE: Readonly<Record<string, readonly (readonly [string, string, string
     ['a chain with a hook', 'nft delete chain ip kube-proxy nat-output', undefined],
   ],
   iptables: [
-    ['a rule that leads to a Service', 'iptables -t nat -D KUBE-SERVICES 1', 'default'],
+    [
+      'the rule that leads to a Service',
+      'n=$(iptables -t nat -nL KUBE-SERVICES --line-numbers | sed -n "s/^\\([0-9]*\\) .* 10\\.202\\.0\\.10 .*/\\1/p"); iptables -t nat -D KUBE-SERVICES $n',
+      'default/web',
+    ],
     ['the rules of all Services', 'iptables -t nat -F KUBE-SERVICES', 'default/web'],
     [
       'the chains of endpoints',
@@ -191,6 +195,8 @@ function inMode(): void {
 
     const damage = DAMAGE[TEST_MODE]?.[0]?.[1] ?? '';
     await node.exec(['sh', '-ec', damage]);
+    // Whatever is asked first, the answer is not from what was read for the question before.
+    expect(await ask('explain', '10.202.0.10:80')).toMatchObject({ matches: [{ is: 'ClusterIP', inKernel: false }] });
     const differing = await explain();
     expect(differing.verdict).toContain('from which the kernel differs here');
     expect(await run({ operations: differing.commands.map((command) => ({ do: 'write-rule', command })) })).toBe('');

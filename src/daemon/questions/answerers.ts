@@ -16,7 +16,7 @@ import { type TrafficKernel, trafficReply } from './traffic.ts';
 import { watchGap } from './watch-gap.ts';
 
 export interface AnswererOptions extends Omit<StatusParts, 'reconciler' | 'kernel'> {
-  readonly kernel: StatusParts['kernel'] & TrafficKernel & Pick<KernelReader, 'compareRules'>;
+  readonly kernel: StatusParts['kernel'] & TrafficKernel & Pick<KernelReader, 'compareRules' | 'forgetReadings'>;
   /** Undefined while the daemon starts. */
   readonly reconciler: () => Questioned | undefined;
 }
@@ -25,6 +25,12 @@ export interface AnswererOptions extends Omit<StatusParts, 'reconciler' | 'kerne
 export function answerers(options: AnswererOptions): Readonly<Record<string, Answerer>> {
   const { node, mode, reconciler, kernel } = options;
   const shared = new SharedRules(kernel);
+  /** What the kernel had before the question is no answer. */
+  const asked = async (askedAt: number): Promise<Questioned> => {
+    const found = started();
+    await kernel.forgetReadings(askedAt);
+    return found;
+  };
   const started = (): Questioned => {
     const found = reconciler();
     if (found?.started === true) return found;
@@ -38,19 +44,23 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
     },
     '/v1/service': async (query, _signal, askedAt) => {
       const name = askedService(query);
-      const found = started();
+      const found = await asked(askedAt);
       const reply =
         (await found.answers.service(name, (rules) => shared.compare(rules, askedAt))) ?? unknownService(node, name);
       const gap = watchGap(options.watches, options.clock.now());
       const notes = gap === undefined ? reply.notes : [...reply.notes, gap];
       return { ...reply, notes, ...options.history.ofService(name, ownersIn(found.plan)) } satisfies ServiceReply;
     },
-    '/v1/address': (query) => started().answers.address(askedAddress(required(query, 'at'))),
+    '/v1/address': async (query, _signal, askedAt) => {
+      const address = askedAddress(required(query, 'at'));
+      return (await asked(askedAt)).answers.address(address);
+    },
     '/v1/packet': async (query, _signal, askedAt) => {
       const from = askedIp(required(query, 'from'));
       const at = query.get('at');
       const target = at === null ? askedService(query) : askedAddress(at);
-      const reply = await started().answers.packet(from, target, (rules) => shared.compare(rules, askedAt));
+      const { answers } = await asked(askedAt);
+      const reply = await answers.packet(from, target, (rules) => shared.compare(rules, askedAt));
       if ('problem' in reply) throw new QuestionError(400, reply.problem);
       return reply;
     },

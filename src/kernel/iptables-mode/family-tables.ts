@@ -83,9 +83,10 @@ export class FamilyTables {
       mostLines: async () => ((await this.#known.read()).generation === undefined ? Infinity : MOST_LINES),
     });
   }
-  /** The tables are read again when they are needed next. */
-  async forget(): Promise<void> {
-    await this.#turns.run(() => Promise.resolve(this.#known.forget()));
+
+  /** Nothing is answered any more from what was read before this time (performance.now()). */
+  async forgetBefore(time: number): Promise<void> {
+    await this.#turns.run(() => this.#known.forgetBefore(time));
   }
 
   /** Returns what the tables have. `fresh`: as they are now, not as they were read some time ago. */

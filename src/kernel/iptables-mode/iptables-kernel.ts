@@ -170,8 +170,8 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
     return { missing: lines.map((line) => ({ command: lineCommand(family, line, found) })), packets: new Map() };
   }
 
-  override async forgetReadings(): Promise<void> {
-    for (const family of IP_FAMILIES) await this.#tables[family].forget();
+  override async forgetReadings(before: number): Promise<void> {
+    for (const family of IP_FAMILIES) await this.#tables[family].forgetBefore(before);
   }
 
   readonly getOtherRules = otherRulesReader(this.node);

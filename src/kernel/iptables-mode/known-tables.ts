@@ -12,6 +12,8 @@ const MAX_AGE_MS = 2_000;
 /** The last complete reading of the tables, and what was written since. */
 export interface Reading {
   readonly state: ProxyState;
+  /** When iptables-save was started (performance.now()). */
+  readonly began: number;
   /** When it was last known to be true. */
   at: number;
   /** The generation of nf_tables before the rules were read; undefined if it is not known. */
@@ -47,18 +49,26 @@ export class KnownTables {
   /** Reads the tables if they are not known. */
   async read(): Promise<Reading> {
     if (this.#reading !== undefined) return this.#reading;
+    const began = performance.now();
     const generation = await this.#port.generation();
     const saved = parseSave(await this.#port.read(this.#family));
     // With thousands of chains, iptables-nft-save takes seconds: longer than a reading may be old.
     const at = performance.now();
     const state = await readState(saved, this.#family);
     this.#readings += 1;
-    return (this.#reading = { state, saved, at, generation, isIncomplete: false });
+    return (this.#reading = { state, began, saved, at, generation, isIncomplete: false });
   }
 
   /** The tables are read again when they are needed next. */
   forget(): void {
     this.#reading = undefined;
+  }
+
+  /** Forgets a reading that began before this time (performance.now()), unless only this program has written since. */
+  async forgetBefore(time: number): Promise<void> {
+    const reading = this.#reading;
+    if (reading === undefined || (reading.began >= time && !reading.isIncomplete)) return;
+    if (reading.isIncomplete || !(await this.hasOnlyOwnChangesSince(reading.generation))) this.forget();
   }
 
   /** Forgets a reading that is too old for a full check. */

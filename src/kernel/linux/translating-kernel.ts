@@ -56,7 +56,7 @@ export abstract class TranslatingKernel {
   }
 
   /** A mode that keeps what it has read without a generation must override it. */
-  forgetReadings(): Promise<void> {
+  forgetReadings(_before: number): Promise<void> {
     return Promise.resolve();
   }
 

@@ -87,7 +87,7 @@ class Findings {
 async function compare(parts: DifferenceParts, signal: AbortSignal, most: number): Promise<Findings> {
   const { kernel, desired, unmarkedAddresses = () => [] } = parts;
   const findings = new Findings(most);
-  await kernel.forgetReadings();
+  await kernel.forgetReadings(performance.now());
   const options: ComparisonOptions = {
     kind: 'read',
     without: new Set(),
