@@ -21,6 +21,9 @@ export const VS_SCHED_FALLBACK = 0x0008;
 /** IP_VS_SVC_F_SCHED2, for `sh` and `mh`: hash the source port too. */
 export const VS_SCHED_PORT = 0x0010;
 
+/** The scheduler of a virtual server of which a table has something, but nothing that leads packets to its endpoints. */
+export const NOWHERE = 'none';
+
 /** A virtual server, either wanted or as the kernel reports it (without counters). */
 export interface VirtualServer extends VirtualServerId {
   readonly scheduler: string;

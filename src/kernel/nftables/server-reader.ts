@@ -1,4 +1,4 @@
-import { type VirtualServer, type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
+import { NOWHERE, type VirtualServer, type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
 import { virtualServerOf } from '../linux/translating-kernel.ts';
 import type { Head } from './table-reader.ts';
 import type { TableView } from './table-view.ts';
@@ -33,11 +33,11 @@ async function observed(
     others.delete(virtualServerKey(id));
     const known = traits && traitsOf(traits, ranges);
     const server = { ...virtualServerOf(id, affinity), ...(list && { list }), ...(known && { traits: known }) };
-    return misled ? { ...server, scheduler: 'none' } : server;
+    return misled ? { ...server, scheduler: NOWHERE } : server;
   });
   return [...servers, ...Array.from(others.values(), ({ id }) => unlike(id))];
 }
 
 function unlike(id: VirtualServerId): VirtualServer {
-  return { ...virtualServerOf(id, 0), scheduler: 'none' };
+  return { ...virtualServerOf(id, 0), scheduler: NOWHERE };
 }

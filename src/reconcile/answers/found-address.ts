@@ -1,5 +1,5 @@
 import type { FoundAddress } from '../../explain/address-reply.ts';
-import { type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
+import { NOWHERE, type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
 import type { ComparisonParts } from '../compare/comparison.ts';
 import { ownershipIn } from '../node/ownership.ts';
 
@@ -12,5 +12,5 @@ export async function readFoundAddress(parts: ComparisonParts, ids: readonly Vir
     boundAddresses: (await kernel.getBoundAddresses()).map(({ address }) => address),
     interfaceAddresses: [],
   });
-  return { has: (id) => present.has(virtualServerKey(id)), owns };
+  return { has: (id) => (present.get(virtualServerKey(id))?.scheduler ?? NOWHERE) !== NOWHERE, owns };
 }
