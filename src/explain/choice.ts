@@ -4,9 +4,15 @@ import { isReady, readyElseDraining } from '../plan/endpoint/readiness.ts';
 import { hintedFor } from '../plan/endpoint/topology.ts';
 import type { NodeLocation } from '../plan/endpoint/traffic-policy.ts';
 import { type RealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
-import type { EndpointUse } from './endpoint-use.ts';
 
 type Direction = 'internal' | 'external';
+
+/** Which clients reach an endpoint: those of every address, only of the cluster IP, only of the others, or none. */
+export interface Use {
+  readonly use: 'all' | Direction | 'none';
+  /** One clause; absent if the endpoint is used by all. */
+  readonly why?: string;
+}
 
 export interface Note {
   readonly text: string;
@@ -25,7 +31,7 @@ export const NOT_FROM_OUTSIDE =
 /** How the endpoints of one port and family were chosen. The plan made the choice; this gives its reasons. */
 export interface Choice {
   readonly notes: readonly Note[];
-  readonly decide: (key: RealServerKey, traits: EndpointTraits) => Pick<EndpointUse, 'use' | 'why'>;
+  readonly decide: (key: RealServerKey, traits: EndpointTraits) => Use;
 }
 
 export function choiceNotes({ notes }: Choice): readonly Note[] {

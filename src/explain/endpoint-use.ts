@@ -6,20 +6,14 @@ import type { SliceModel, UnusableEndpoint } from '../model/slice-model.ts';
 import { type FamilyView, type PortView, familyView } from '../plan/family-view.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
 import { type RealServerKey, realServerKey } from '../state/real-server.ts';
-import { type Choice, type Note, choiceOf, choiceNotes } from './choice.ts';
+import { type Choice, type Note, type Use, choiceOf, choiceNotes } from './choice.ts';
 
-/** Who reaches an endpoint: clients of every address, only those of the cluster IP, only those of the others, or none. */
-export type Use = 'all' | 'internal' | 'external' | 'none';
-
-export interface EndpointUse {
+export interface EndpointUse extends Use {
   readonly slice: string;
   /** Address and port; only the address if it has no port here. */
   readonly at: string;
   /** Absent if the endpoint cannot be a real server. */
   readonly key?: RealServerKey;
-  readonly use: Use;
-  /** One clause; absent if the endpoint is used by all. */
-  readonly why?: string;
   /** Whether the reason lies in the Service or its slices, and is not that the endpoint is not ready (yet). */
   readonly isMistake: boolean;
 }

@@ -1,6 +1,6 @@
 import { compareText } from '../base/text/compare-text.ts';
 import { type IpAddress, familyOf, formatHostPort, formatIp } from '../base/ip.ts';
-import { SET_ROLES, type SetRole, setKind, setName } from '../plan/ipvs/set-names.ts';
+import { SET_ROLES, type SetRole, setKind, setName } from '../state/set-roles.ts';
 import { type IpSetEntry, ipSetEntryKey } from '../state/ip-set.ts';
 import { type ObservedRealServer, formatRealServer } from '../state/real-server.ts';
 import {

@@ -5,7 +5,7 @@ import { planLocalRoutes } from '../plan/local-routes.ts';
 import type { NodePlan } from '../plan/node/node-plan.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import { planRules } from '../plan/ipvs/plan-rules.ts';
-import { plannedSet } from '../plan/ipvs/set-names.ts';
+import { plannedSet } from '../state/set-roles.ts';
 import type { RuleSet } from '../state/rules/rule-set.ts';
 import { Transaction } from '../state/transaction.ts';
 

@@ -3,7 +3,7 @@ import { type IpFamily, familyOf } from '../base/ip.ts';
 import { NAMED, firstFew } from '../base/text/first-few.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import type { PlannedEntry } from '../plan/service-plan.ts';
-import { SET_ROLES, type SetRole, plannedSet, setName } from '../plan/ipvs/set-names.ts';
+import { SET_ROLES, type SetRole, plannedSet, setName } from '../state/set-roles.ts';
 import type { VirtualServer } from '../state/virtual-server.ts';
 import type { SetReply } from './replies.ts';
 import type { Words } from './words.ts';

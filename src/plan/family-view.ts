@@ -9,7 +9,7 @@ import { FORWARDING, type RealServer, forwardingOf } from '../state/real-server.
 import type { AddressTraits } from '../state/address-traits.ts';
 import { VS_ONE_PACKET } from '../state/virtual-server.ts';
 import { nodePortAddresses } from './node-port-addresses.ts';
-import { SET_ROLES, type SetRole } from './ipvs/set-names.ts';
+import { SET_ROLES, type SetRole } from '../state/set-roles.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
 import { filterUnchanged } from './endpoint/filter-unchanged.ts';
 import type { PlanDraft } from './plan-draft.ts';

@@ -1,7 +1,7 @@
 import type { Cidr } from '../base/cidr.ts';
 import type { IpAddress, IpFamily } from '../base/ip.ts';
 import type { NodePortSelection } from '../config/value/node-port-selection.ts';
-import type { SetRole } from './ipvs/set-names.ts';
+import type { SetRole } from '../state/set-roles.ts';
 import type { LocalDetector, RuleSettings } from '../state/rules/rule-settings.ts';
 
 /** The part of the configuration that plans depend on. */

@@ -18,7 +18,7 @@ import { samePlaces } from './share-plan.ts';
 import type { PlanConfig } from './plan-config.ts';
 import { withSharedLists } from './shared-lists.ts';
 import { ServiceLimit } from './service-limit.ts';
-import { withEntries } from './ipvs/set-entries.ts';
+import { withEntries } from './set-entries.ts';
 
 const NO_LOCAL_ENDPOINTS: ServicePlan['noLocalEndpoints'] = Object.freeze({ internal: EMPTY, external: EMPTY });
 

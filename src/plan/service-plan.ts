@@ -7,7 +7,7 @@ import type { IpSetEntry } from '../state/ip-set.ts';
 import type { DirectPod } from '../state/pod-network.ts';
 import type { Endpoint, RealServer } from '../state/real-server.ts';
 import { type VirtualServer, type VirtualServerId, borrows } from '../state/virtual-server.ts';
-import type { SetRole } from './ipvs/set-names.ts';
+import type { SetRole } from '../state/set-roles.ts';
 
 /** A virtual server, and its real servers sorted by address and port, without duplicates. */
 export interface PlannedVirtualServer {

@@ -2,7 +2,7 @@ import { hasSameTraits } from '../state/address-traits.ts';
 import { formatEncapsulation } from '../base/service/service-requests.ts';
 import { type RealServer, hasSameIdentity, hasSameServerSettings } from '../state/real-server.ts';
 import { compareVirtualServer, hasSameSettings } from '../state/virtual-server.ts';
-import { compareEntry } from './ipvs/entry-order.ts';
+import { compareEntry } from './entry-order.ts';
 import type { PlannedHairpin, PlannedUdp, PlannedVirtualServer, ServicePlan } from './service-plan.ts';
 
 /**

@@ -7,14 +7,6 @@ import { virtualServerKey } from './virtual-server.ts';
 /** The ipset types that kube-proxy's ipvs mode uses. */
 export type IpSetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,port,net' | 'bitmap:port';
 
-/** linux/netfilter/ipset/ip_set.h: IPSET_MAXNAMELEN is 32 with the NUL. */
-const MAX_NAME_LENGTH = 31;
-
-/** Returns the name of the ipset with this purpose, such as CLUSTER-IP; longer names are cut, as kube-proxy does. */
-export function ipSetName(role: string, family: IpFamily): string {
-  return `${family === 4 ? 'KUBE-' : 'KUBE-6-'}${role}`.slice(0, MAX_NAME_LENGTH);
-}
-
 /** A kernel ipset. A bitmap:port has no family in the kernel; its `family` is that of the rules which use the set. */
 export interface IpSet {
   /** At most 31 characters (linux/netfilter/ipset/ip_set.h: IPSET_MAXNAMELEN with its NUL). */

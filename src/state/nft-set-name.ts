@@ -1,5 +1,5 @@
 import { IP_FAMILIES } from '../base/ip.ts';
-import { ipSetName } from './ip-set.ts';
+import { setName } from './set-roles.ts';
 
 /** The set of the cluster IPs, for any port. */
 export const CLUSTER_IPS = 'cluster-ips';
@@ -8,8 +8,8 @@ export const HAIRPINS = 'hairpin-endpoints';
 
 const BY_IPSET: ReadonlyMap<string, string> = new Map(
   IP_FAMILIES.flatMap((family) => [
-    [ipSetName('LOOP-BACK', family), HAIRPINS],
-    [ipSetName('IPVS-IPS', family), CLUSTER_IPS],
+    [setName('LOOP-BACK', family), HAIRPINS],
+    [setName('IPVS-IPS', family), CLUSTER_IPS],
   ]),
 );
 

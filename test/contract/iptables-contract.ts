@@ -4,7 +4,7 @@ import { type IpAddress, type IpFamily, IP_FAMILIES } from '../../src/base/ip.ts
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { MODE_PLANS } from '../../src/plan/mode-plans.ts';
 import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
-import { type SetRole, plannedSet, setName } from '../../src/plan/ipvs/set-names.ts';
+import { type SetRole, plannedSet, setName } from '../../src/state/set-roles.ts';
 import { addressTraits } from '../../src/state/address-traits.ts';
 import { type IpSetEntry, formatIpSetEntry } from '../../src/state/ip-set.ts';
 import type { Op } from '../../src/state/op.ts';

@@ -3,7 +3,7 @@ import { type IpAddress, type IpFamily, IP_FAMILIES } from '../../src/base/ip.ts
 import { parseCidr } from '../../src/base/cidr.ts';
 import { affinityChains } from '../../src/kernel/nftables/affinity-chains.ts';
 import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
-import { plannedSet } from '../../src/plan/ipvs/set-names.ts';
+import { plannedSet } from '../../src/state/set-roles.ts';
 import { type AddressTraits, addressTraits } from '../../src/state/address-traits.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';
 import type { Op } from '../../src/state/op.ts';

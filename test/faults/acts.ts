@@ -1,7 +1,7 @@
 import type { Flow, IpvsTimeouts } from '../../src/kernel/kernel.ts';
 import { type IpAddress, type IpFamily, familyOf } from '../../src/base/ip.ts';
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
-import { SET_ROLES, plannedSet } from '../../src/plan/ipvs/set-names.ts';
+import { SET_ROLES, plannedSet } from '../../src/state/set-roles.ts';
 import type { IpSet, IpSetEntry } from '../../src/state/ip-set.ts';
 import type { Op } from '../../src/state/op.ts';
 import { address, portOf, real, virtualServer } from '../support/state.ts';

@@ -1,6 +1,6 @@
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
 import { familyOf, formatHostPort } from '../../src/base/ip.ts';
-import { setName } from '../../src/plan/ipvs/set-names.ts';
+import { setName } from '../../src/state/set-roles.ts';
 import { ipSetEntryKey } from '../../src/state/ip-set.ts';
 import { type Outcome, formatFailure } from '../../src/state/outcome.ts';
 import type { Transaction } from '../../src/state/transaction.ts';

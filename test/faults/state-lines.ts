@@ -1,7 +1,7 @@
 import type { IpvsTimeouts } from '../../src/kernel/kernel.ts';
 import { formatHostPort, formatIp } from '../../src/base/ip.ts';
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
-import { SET_ROLES, plannedSet, setName } from '../../src/plan/ipvs/set-names.ts';
+import { SET_ROLES, plannedSet, setName } from '../../src/state/set-roles.ts';
 import type { BoundAddress } from '../../src/state/bound-address.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';
 import type { IpSet } from '../../src/state/ip-set.ts';

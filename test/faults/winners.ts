@@ -8,7 +8,7 @@ import type { IpSetEntry } from '../../src/state/ip-set.ts';
 import type { NodeView, PlanConfig } from '../../src/plan/plan-config.ts';
 import { planService } from '../../src/plan/service/plan-service.ts';
 import type { PlannedEntry, PlannedUdp, PlannedVirtualServer, ServicePlan } from '../../src/plan/service-plan.ts';
-import type { SetRole } from '../../src/plan/ipvs/set-names.ts';
+import type { SetRole } from '../../src/state/set-roles.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../src/state/virtual-server.ts';
 
 /** The kernel state that all Services together require. */

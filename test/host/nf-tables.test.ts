@@ -20,7 +20,7 @@ import { beginBatch, endBatch } from '../../src/netlink/family/nf-tables/nft-bat
 import { NFT_TABLE_F_OWNER, newTable } from '../../src/netlink/family/nf-tables/table.ts';
 import { NETLINK_NETFILTER } from '../../src/netlink/netlink-protocol.ts';
 import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
-import { SET_ROLES, plannedSet } from '../../src/plan/ipvs/set-names.ts';
+import { SET_ROLES, plannedSet } from '../../src/state/set-roles.ts';
 import { type VirtualServer, compareVirtualServer, virtualServerKey } from '../../src/state/virtual-server.ts';
 import type { Op } from '../../src/state/op.ts';
 import { Transaction } from '../../src/state/transaction.ts';

@@ -8,7 +8,7 @@ import { planNodeEntries } from '../../src/plan/ipvs/node-entries.ts';
 import { NodePlan } from '../../src/plan/node/node-plan.ts';
 import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
 import { planService } from '../../src/plan/service/plan-service.ts';
-import { SET_ROLES, plannedSet } from '../../src/plan/ipvs/set-names.ts';
+import { SET_ROLES, plannedSet } from '../../src/state/set-roles.ts';
 import type { Op } from '../../src/state/op.ts';
 import { formatFailure } from '../../src/state/outcome.ts';
 import { Transaction } from '../../src/state/transaction.ts';

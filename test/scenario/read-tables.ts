@@ -1,8 +1,8 @@
 import { formatCidr } from '../../src/base/cidr.ts';
 import { IP_FAMILIES, formatIp, isLinkLocal6 } from '../../src/base/ip.ts';
 import type { KernelReader, ObservedIpSet } from '../../src/kernel/kernel.ts';
-import { entriesOfAddress } from '../../src/plan/ipvs/set-entries.ts';
-import { SET_ROLES, setName } from '../../src/plan/ipvs/set-names.ts';
+import { entriesOfAddress } from '../../src/plan/set-entries.ts';
+import { SET_ROLES, setName } from '../../src/state/set-roles.ts';
 import { hostPrefix } from '../../src/state/bound-address.ts';
 import { type IpSetEntry, formatIpSetEntry } from '../../src/state/ip-set.ts';
 import { formatRealServer } from '../../src/state/real-server.ts';

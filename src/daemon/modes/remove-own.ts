@@ -7,7 +7,7 @@ import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { deletionOf } from '../../diff/route-diff.ts';
 import type { Log } from '../../observe/log/log.ts';
 import { rulesToRemove } from '../../plan/ipvs/plan-rules.ts';
-import { SET_ROLES, setName } from '../../plan/ipvs/set-names.ts';
+import { SET_ROLES, setName } from '../../state/set-roles.ts';
 import { NODE_PORT_ADDRESS_SETS, Ownership } from '../../reconcile/node/ownership.ts';
 import { type Op, countsInWords, firstInWords } from '../../state/op.ts';
 import { formatFailure } from '../../state/outcome.ts';

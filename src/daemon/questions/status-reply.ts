@@ -13,7 +13,7 @@ import type { Cluster } from '../../model/cluster.ts';
 import type { WatchState } from '../../observe/api-observer.ts';
 import type { ProxyHealth } from '../../observe/health.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
-import { plannedSet } from '../../plan/ipvs/set-names.ts';
+import { plannedSet } from '../../state/set-roles.ts';
 import { ownServers } from '../../plan/service-plan.ts';
 import type { Clock } from '../../reconcile/timing/clock.ts';
 import type { Questioned } from '../../reconcile/questioned.ts';

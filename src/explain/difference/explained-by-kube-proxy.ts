@@ -1,5 +1,5 @@
 import { type IpAddress, isIp4, isLinkLocal6, isLoopback } from '../../base/ip.ts';
-import { setName } from '../../plan/ipvs/set-names.ts';
+import { setName } from '../../state/set-roles.ts';
 import type { KnownDifference } from '../../state/rules/known-difference.ts';
 import type { Op } from '../../state/op.ts';
 import {

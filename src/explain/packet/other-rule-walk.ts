@@ -1,7 +1,7 @@
 import type { OtherRules } from '../../state/rules/other-rules.ts';
 import type { Packet } from './packet.ts';
-import { matchOtherRule } from './other-rule-match.ts';
 import type { OtherRule } from '../replies.ts';
+import { matchRule } from './rule-match.ts';
 
 /** What a rule of another program does to the packet. */
 type Effect = OtherRule['effect'];
@@ -92,7 +92,7 @@ class Walk {
 
   #rules(table: string, chain: string, certain: boolean): End {
     for (const rule of this.#tables.get(table)?.get(chain) ?? []) {
-      const match = matchOtherRule(rule, this.marks ? undefined : this.#packet.mark, this.#packet);
+      const match = matchRule(rule, this.marks ? { ...this.#packet, mark: undefined } : this.#packet);
       if (match === undefined) continue;
       const { target, options } = match;
       const isSure = certain && match.certain;

@@ -16,3 +16,6 @@ export interface Packet {
   readonly sourceLocal: boolean;
   readonly destinationLocal: boolean;
 }
+
+/** A packet whose mark may not be known. */
+export type SeenPacket = Omit<Packet, 'mark'> & { readonly mark: number | undefined };

@@ -67,7 +67,8 @@ class Walk {
 
   #chain(name: string): Decision {
     for (const [index, rule] of this.#chainOf(name).rules.entries()) {
-      const match = matchRule(rule, this.#packet, this.#sets);
+      const { inInterface = '' } = this.#packet;
+      const match = matchRule(rule, { ...this.#packet, inInterface }, this.#sets);
       if (match === undefined) continue;
       const { entries, target } = match;
       this.#matched.push({ table: this.#table, hook: this.#hook, chain: name, index, rule, entries });

@@ -2,12 +2,12 @@ import { cidrContains } from '../../base/cidr.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
 import type { PlannedSetEntries } from '../../plan/ipvs/planned-set.ts';
-import { SETS, SET_ROLES, type SetRole, setName } from '../../plan/ipvs/set-names.ts';
+import { SETS, SET_ROLES, type SetRole, setName } from '../../state/set-roles.ts';
 import { type IpSetEntry, formatIpSetEntry, ipSetEntryKey } from '../../state/ip-set.ts';
-import type { Packet } from './packet.ts';
+import type { SeenPacket } from './packet.ts';
 
 /** Returns the entry of a set that a packet matches, as `ipset` writes it; undefined if there is none. */
-export type SetMatch = (name: string, directions: string, packet: Packet) => string | undefined;
+export type SetMatch = (name: string, directions: string, packet: SeenPacket) => string | undefined;
 
 /** Looks packets up in the planned sets of one family. */
 export function plannedSets(plan: Pick<NodePlan, 'entries'>, family: IpFamily): SetMatch {
@@ -24,7 +24,7 @@ function entryOf(
   entries: PlannedSetEntries,
   role: SetRole,
   directions: string,
-  { source, destination, protocol, port }: Packet,
+  { source, destination, protocol, port }: SeenPacket,
 ): IpSetEntry | undefined {
   const { type } = SETS[role];
   const address = directions.startsWith('src') ? source : destination;

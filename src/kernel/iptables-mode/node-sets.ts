@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { IpSet, IpSetEntry } from '../../state/ip-set.ts';
-import { unlimitedSet } from '../../state/set-types.ts';
+import { unlimitedSet } from '../../state/set-roles.ts';
 import { healthCheckRule, nodePortAddressRule } from './render/node-chains.ts';
 import type { SharedRule } from './render/service-port.ts';
 

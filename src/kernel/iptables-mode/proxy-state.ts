@@ -1,7 +1,8 @@
 import { type IpAddress, type IpFamily, compareIp, formatHostPort } from '../../base/ip.ts';
 import type { Protocol } from '../../base/protocol.ts';
 import type { AddressTraits } from '../../state/address-traits.ts';
-import { type IpSetEntry, type IpSetEntryKey, ipSetEntryKey, ipSetName } from '../../state/ip-set.ts';
+import { type IpSetEntry, type IpSetEntryKey, ipSetEntryKey } from '../../state/ip-set.ts';
+import { setName } from '../../state/set-roles.ts';
 import {
   type VirtualServer,
   type VirtualServerId,
@@ -126,7 +127,7 @@ export class ProxyState {
 
   /** The addresses that serve node ports, sorted. */
   nodePortAddresses(): readonly IpAddress[] {
-    const entries = [...this.entriesOf(ipSetName('NODE-PORT-IP', this.family))];
+    const entries = [...this.entriesOf(setName('NODE-PORT-IP', this.family))];
     return entries.flatMap((entry) => (entry.type === 'hash:ip' ? [entry.address] : [])).sort(compareIp);
   }
 

@@ -5,7 +5,8 @@ import { toPort } from '../../base/port.ts';
 import { sortedUnique } from '../../base/sorted-unique.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { type AddressTraits, type AdmittedSources, addressTraits } from '../../state/address-traits.ts';
-import { type IpSetEntry, ipSetName } from '../../state/ip-set.ts';
+import type { IpSetEntry } from '../../state/ip-set.ts';
+import { setName } from '../../state/set-roles.ts';
 import type { Endpoint } from '../../state/real-server.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 import type { SavedTables } from '../iptables/iptables-save.ts';
@@ -83,7 +84,7 @@ class StateReader {
   }
 
   #addEntry(role: 'NODE-PORT-IP' | 'HEALTH-CHECK-NODE-PORT', entry: IpSetEntry): void {
-    this.state.setEntry(ipSetName(role, this.#family), entry, true);
+    this.state.setEntry(setName(role, this.#family), entry, true);
   }
 
   #readHealthCheck({ port, target }: ParsedRule): void {

@@ -8,8 +8,8 @@ import {
 } from '../../netlink/family/nf-tables/set.ts';
 import { type TypeOf, setNotes } from '../../netlink/family/nf-tables/user-data.ts';
 import { type AddressTraits, addressTraits } from '../../state/address-traits.ts';
-import { type IpSet, ipSetName } from '../../state/ip-set.ts';
-import { unlimitedSet } from '../../state/set-types.ts';
+import type { IpSet } from '../../state/ip-set.ts';
+import { setName, unlimitedSet } from '../../state/set-roles.ts';
 import { CLUSTER_IPS, HAIRPINS } from '../../state/nft-set-name.ts';
 import { SHARED_KEY_LENGTH, addressLength, serviceKeyLength } from './keys.ts';
 import type { SetDefinition } from './nft-message.ts';
@@ -203,7 +203,7 @@ function nodeSets(family: IpFamily): ReadonlyMap<string, NodeSet> {
     ['IPVS-IPS', plainSet(CLUSTER_IPS, 'cluster IPs', [addressType(family)], addressLength(family))],
   ] as const;
   return new Map(
-    sets.map(([role, definition]) => [ipSetName(role, family), { definition, ipSet: unlimitedSet(role, family) }]),
+    sets.map(([role, definition]) => [setName(role, family), { definition, ipSet: unlimitedSet(role, family) }]),
   );
 }
 

@@ -2,7 +2,7 @@ import { trimCapacity } from '../../base/trim-capacity.ts';
 import type { IpAddress } from '../../base/ip.ts';
 import { type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { filterUnchanged } from '../endpoint/filter-unchanged.ts';
-import { withEntries } from '../ipvs/set-entries.ts';
+import { withEntries } from '../set-entries.ts';
 import type { ServicePlan } from '../service-plan.ts';
 import { withSharedLists } from '../shared-lists.ts';
 

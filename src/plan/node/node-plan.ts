@@ -19,7 +19,7 @@ import type {
   ServicePlan,
 } from '../service-plan.ts';
 import { type Conflict, type ConflictChanges, ServiceClaims } from './service-claims.ts';
-import { SET_ROLES, type SetRole } from '../ipvs/set-names.ts';
+import { SET_ROLES, type SetRole } from '../../state/set-roles.ts';
 
 /** A virtual server that must match `wanted`, or must not exist if `wanted` is undefined. */
 export interface VirtualServerChange {

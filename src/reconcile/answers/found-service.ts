@@ -7,7 +7,7 @@ import type { RefusedOp } from '../../explain/refused-reply.ts';
 import type { FoundService } from '../../explain/service-reply.ts';
 import type { FoundEntry } from '../../explain/service-sets.ts';
 import type { PlannedEntry, PlannedVirtualServer, ServicePlan } from '../../plan/service-plan.ts';
-import { setName } from '../../plan/ipvs/set-names.ts';
+import { setName } from '../../state/set-roles.ts';
 import { type IpSetEntry, type IpSetEntryKey, formatIpSetEntry, ipSetEntryKey } from '../../state/ip-set.ts';
 import { type ServerOp, virtualServerOf } from '../../state/op.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';

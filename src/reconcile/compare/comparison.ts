@@ -4,7 +4,7 @@ import { MODES } from '../../base/proxy-mode.ts';
 import { diffAddresses } from '../../diff/address-diff.ts';
 import type { WantedVirtualServer } from '../../diff/virtual-server-diff.ts';
 import type { KernelReader, ObservedIpSet } from '../../kernel/kernel.ts';
-import { setName } from '../../plan/ipvs/set-names.ts';
+import { setName } from '../../state/set-roles.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import type { BoundAddress } from '../../state/bound-address.ts';

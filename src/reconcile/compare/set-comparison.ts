@@ -1,7 +1,7 @@
 import type { Yielder } from '../../base/yielder.ts';
 import { diffIpSet } from '../../diff/ip-set-diff.ts';
 import type { ObservedIpSet } from '../../kernel/kernel.ts';
-import { SET_ROLES, type SetRole, plannedSet, setName } from '../../plan/ipvs/set-names.ts';
+import { SET_ROLES, type SetRole, plannedSet, setName } from '../../state/set-roles.ts';
 import { type NodePlan, type SetKey, plannedEntries, setKey } from '../../plan/node/node-plan.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import { type IpSet, hasSameType, ipSetEntryKey } from '../../state/ip-set.ts';

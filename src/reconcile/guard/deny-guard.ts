@@ -3,7 +3,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { familyOf } from '../../base/ip.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
 import type { PlannedEntry } from '../../plan/service-plan.ts';
-import { plannedSet, setName } from '../../plan/ipvs/set-names.ts';
+import { plannedSet, setName } from '../../state/set-roles.ts';
 import { hasSameType, ipSetEntryKey } from '../../state/ip-set.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';

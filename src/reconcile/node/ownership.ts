@@ -3,7 +3,7 @@ import { IP_FAMILIES, type IpAddress } from '../../base/ip.ts';
 import { MODES } from '../../base/proxy-mode.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
-import { SET_ROLES, setKind, setName } from '../../plan/ipvs/set-names.ts';
+import { SET_ROLES, setKind, setName } from '../../state/set-roles.ts';
 import type { IpSetEntry } from '../../state/ip-set.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 

@@ -9,7 +9,7 @@ import {
   plannedEntries,
   setKey,
 } from '../../plan/node/node-plan.ts';
-import { plannedSet } from '../../plan/ipvs/set-names.ts';
+import { plannedSet } from '../../state/set-roles.ts';
 import type { Op } from '../../state/op.ts';
 import type { SetSizes } from '../compare/set-comparison.ts';
 import { Transaction } from '../../state/transaction.ts';

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
-import { plannedSet, setName } from '../../plan/ipvs/set-names.ts';
+import { plannedSet, setName } from '../../state/set-roles.ts';
 import { Transaction } from '../../state/transaction.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { chainsCommand } from '../../../src/explain/chains-command.ts';
-import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
+import { plannedSet } from '../../../src/state/set-roles.ts';
 import { parseCidr } from '../../../src/base/cidr.ts';
 import { addressTraits } from '../../../src/state/address-traits.ts';
 import type { Op } from '../../../src/state/op.ts';

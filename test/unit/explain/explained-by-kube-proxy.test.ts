@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { formatIp } from '../../../src/base/ip.ts';
 import { type KubeProxyEvidence, knownDifferences } from '../../../src/explain/difference/explained-by-kube-proxy.ts';
-import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
+import { plannedSet } from '../../../src/state/set-roles.ts';
 import type { KnownDifference } from '../../../src/state/rules/known-difference.ts';
 import type { Op } from '../../../src/state/op.ts';
 import { VS_SCHED_FALLBACK, VS_SCHED_PORT, virtualServerKey } from '../../../src/state/virtual-server.ts';

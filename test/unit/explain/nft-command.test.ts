@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { parseCidr } from '../../../src/base/cidr.ts';
 import { nftCommand } from '../../../src/explain/nft-command.ts';
-import { type SetRole, plannedSet } from '../../../src/plan/ipvs/set-names.ts';
+import { type SetRole, plannedSet } from '../../../src/state/set-roles.ts';
 import { addressTraits } from '../../../src/state/address-traits.ts';
 import type { IpSetEntry } from '../../../src/state/ip-set.ts';
 import type { Op } from '../../../src/state/op.ts';

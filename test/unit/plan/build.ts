@@ -14,7 +14,7 @@ import { namespacedName } from '../../../src/base/service/names.ts';
 import type { NodeView, PlanConfig } from '../../../src/plan/plan-config.ts';
 import { planService } from '../../../src/plan/service/plan-service.ts';
 import type { ServicePlan } from '../../../src/plan/service-plan.ts';
-import { type SetRole, setName } from '../../../src/plan/ipvs/set-names.ts';
+import { type SetRole, setName } from '../../../src/state/set-roles.ts';
 import { formatIpSetEntry } from '../../../src/state/ip-set.ts';
 import { formatRealServer } from '../../../src/state/real-server.ts';
 import { SERVICE_ANNOTATIONS } from '../../../src/base/service/service-annotations.ts';

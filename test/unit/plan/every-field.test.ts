@@ -8,7 +8,7 @@ import type { EndpointTraits } from '../../../src/model/service-model.ts';
 import { type SliceModel, sameSlice } from '../../../src/model/slice-model.ts';
 import { namespacedName } from '../../../src/base/service/names.ts';
 import { type AddressTraits, type AdmittedSources, addressTraits } from '../../../src/state/address-traits.ts';
-import { compareEntry } from '../../../src/plan/ipvs/entry-order.ts';
+import { compareEntry } from '../../../src/plan/entry-order.ts';
 import type {
   PlannedEntry,
   PlannedHairpin,

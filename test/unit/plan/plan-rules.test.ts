@@ -3,7 +3,7 @@ import type { IpFamily } from '../../../src/base/ip.ts';
 import type { Port } from '../../../src/base/port.ts';
 import type { PlanConfig } from '../../../src/plan/plan-config.ts';
 import { planRules } from '../../../src/plan/ipvs/plan-rules.ts';
-import { SET_ROLES, setName } from '../../../src/plan/ipvs/set-names.ts';
+import { SET_ROLES, setName } from '../../../src/state/set-roles.ts';
 import type { RuleTable } from '../../../src/state/rules/rule-set.ts';
 import { cidr, config } from './build.ts';
 

@@ -7,7 +7,7 @@ import type { NamespacedName } from '../../../src/base/service/names.ts';
 import { NodePlan, setKey } from '../../../src/plan/node/node-plan.ts';
 import { planService } from '../../../src/plan/service/plan-service.ts';
 import type { PlannedVirtualServer, ServicePlan } from '../../../src/plan/service-plan.ts';
-import { SET_ROLES } from '../../../src/plan/ipvs/set-names.ts';
+import { SET_ROLES } from '../../../src/state/set-roles.ts';
 import { sharePlan } from '../../../src/plan/share-plan.ts';
 import { ipSetEntryKey } from '../../../src/state/ip-set.ts';
 import { virtualServerKey } from '../../../src/state/virtual-server.ts';

@@ -8,7 +8,7 @@ import { namespacedName } from '../../../src/base/service/names.ts';
 import { NodePlan } from '../../../src/plan/node/node-plan.ts';
 import { planRules } from '../../../src/plan/ipvs/plan-rules.ts';
 import { addressTraits } from '../../../src/state/address-traits.ts';
-import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
+import { plannedSet } from '../../../src/state/set-roles.ts';
 import { applyGuarded } from '../../../src/reconcile/guard/deny-guard.ts';
 import { type IpSet, type IpSetEntry, ipSetEntryKey } from '../../../src/state/ip-set.ts';
 import { type Op, formatOp } from '../../../src/state/op.ts';

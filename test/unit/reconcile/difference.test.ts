@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { toolCommand } from '../../../src/state/commands/tool-command.ts';
 import { planRules } from '../../../src/plan/ipvs/plan-rules.ts';
-import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
+import { plannedSet } from '../../../src/state/set-roles.ts';
 import type { Op } from '../../../src/state/op.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { afterRead } from '../../support/after-read.ts';

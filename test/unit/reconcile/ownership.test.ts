@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { removeAll } from '../../../src/daemon/clean-up.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
-import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
+import { plannedSet } from '../../../src/state/set-roles.ts';
 import { formatVirtualServer } from '../../../src/state/virtual-server.ts';
 import { configOf } from '../../support/config.ts';
 import { listed, port, service, slice } from '../../support/objects.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
-import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
+import { plannedSet } from '../../../src/state/set-roles.ts';
 import { twinName } from '../../../src/state/ip-set.ts';
 import { formatVirtualServer } from '../../../src/state/virtual-server.ts';
 import { listed, meta, service, slice } from '../../support/objects.ts';

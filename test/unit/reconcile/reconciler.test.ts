@@ -9,7 +9,7 @@ import type { EndpointSlice, Service } from '../../../src/kube/objects/objects.t
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { planRules } from '../../../src/plan/ipvs/plan-rules.ts';
 import type { RuleSet } from '../../../src/state/rules/rule-set.ts';
-import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
+import { plannedSet } from '../../../src/state/set-roles.ts';
 import { formatIpSetEntry } from '../../../src/state/ip-set.ts';
 import { type Op, countsInWords, formatOp } from '../../../src/state/op.ts';
 import { type VirtualServerId, formatVirtualServer } from '../../../src/state/virtual-server.ts';

@@ -6,7 +6,7 @@ import type { KernelReader } from '../../../src/kernel/kernel.ts';
 import { readOnlyKernel } from '../../../src/kernel/kernel-reader.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { Cluster } from '../../../src/model/cluster.ts';
-import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
+import { plannedSet } from '../../../src/state/set-roles.ts';
 import { NO_SETTINGS, type NodeSettings } from '../../../src/reconcile/node/node-settings.ts';
 import { Shadow } from '../../../src/reconcile/shadow.ts';
 import { Transaction } from '../../../src/state/transaction.ts';

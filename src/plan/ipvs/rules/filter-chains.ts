@@ -1,7 +1,7 @@
 import { type Cidr, cidrFamily, formatCidr } from '../../../base/cidr.ts';
 import type { IpFamily } from '../../../base/ip.ts';
 import type { PlanConfig } from '../../plan-config.ts';
-import { type SetRole, setName } from '../set-names.ts';
+import { type SetRole, setName } from '../../../state/set-roles.ts';
 import { toNodePorts } from './marking-chains.ts';
 import { type Rule, comment, hexMark, inSet, rule, target } from './planned-rule.ts';
 

@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../../base/ip.ts';
 import type { Protocol } from '../../../base/protocol.ts';
-import type { SetRole } from '../set-names.ts';
+import type { SetRole } from '../../../state/set-roles.ts';
 import { type Rule, type SetDirections, comment, hexMark, inSet, rule, target } from './planned-rule.ts';
 
 const MARK = target('KUBE-MARK-MASQ');

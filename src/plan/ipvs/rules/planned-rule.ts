@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../../base/ip.ts';
-import { type SetRole, setName } from '../set-names.ts';
+import { type SetRole, setName } from '../../../state/set-roles.ts';
 
 /** The iptables arguments of a rule, or of a part of it. */
 export type Rule = readonly string[];

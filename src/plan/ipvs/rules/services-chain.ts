@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../../base/ip.ts';
 import { notFromPods } from '../../../state/rules/masquerade-rules.ts';
 import type { PlanConfig } from '../../plan-config.ts';
-import type { SetRole } from '../set-names.ts';
+import type { SetRole } from '../../../state/set-roles.ts';
 import { FROM_ELSEWHERE, type Rule, TO_LOCAL, comment, inSet, rule, target } from './planned-rule.ts';
 
 const MARK = target('KUBE-MARK-MASQ');

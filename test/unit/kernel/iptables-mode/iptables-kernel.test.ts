@@ -6,7 +6,7 @@ import type { Protocol } from '../../../../src/base/protocol.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
 import { MODE_PLANS } from '../../../../src/plan/mode-plans.ts';
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
-import { type SetRole, plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
+import { type SetRole, plannedSet } from '../../../../src/state/set-roles.ts';
 import { addressTraits } from '../../../../src/state/address-traits.ts';
 import type { IpSetEntry } from '../../../../src/state/ip-set.ts';
 import type { Op } from '../../../../src/state/op.ts';

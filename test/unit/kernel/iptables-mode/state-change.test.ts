@@ -3,7 +3,7 @@ import { ProxyState } from '../../../../src/kernel/iptables-mode/proxy-state.ts'
 import { type StateOp, applyToState, possibleOps, unitsOf } from '../../../../src/kernel/iptables-mode/state-change.ts';
 import { readState } from '../../../../src/kernel/iptables-mode/state-reader.ts';
 import { renderServicePort } from '../../../../src/kernel/iptables-mode/render/render-service-port.ts';
-import { plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
+import { plannedSet } from '../../../../src/state/set-roles.ts';
 import { addressTraits } from '../../../../src/state/address-traits.ts';
 import type { VirtualServer } from '../../../../src/state/virtual-server.ts';
 import { address, endpoint, realServer, virtualServer } from '../../../contract/objects.ts';

@@ -11,7 +11,7 @@ import { affinityChainName } from '../../../../src/kernel/nftables/affinity-chai
 import { affinityMap } from '../../../../src/kernel/nftables/sets.ts';
 import { jump } from '../../../../src/kernel/nftables/steps.ts';
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
-import { ipSetName } from '../../../../src/state/ip-set.ts';
+import { setName } from '../../../../src/state/set-roles.ts';
 import type { VirtualServerId } from '../../../../src/state/virtual-server.ts';
 import { address } from '../../../contract/objects.ts';
 import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
@@ -166,7 +166,7 @@ describe('a table of ours that another program damaged', () => {
     const eachElement = table.eachElement.bind(table);
     table.eachElement = (family, ...asked) =>
       family === 6 ? Promise.reject(new Error('an attribute is missing')) : eachElement(family, ...asked);
-    const [name, of6] = IP_FAMILIES.map((family) => ipSetName('IPVS-IPS', family)) as [string, string];
+    const [name, of6] = IP_FAMILIES.map((family) => setName('IPVS-IPS', family)) as [string, string];
     expect(await kernel.getSets([name])).toMatchObject([{ name, entries: [{}, {}, {}] }]);
     expect([...(await kernel.findSets([name])).keys()]).toEqual([name]);
     await expect(kernel.getSets([of6])).rejects.toThrow('an attribute is missing');

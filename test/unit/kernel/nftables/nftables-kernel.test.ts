@@ -9,7 +9,7 @@ import { DROP, RETURN, rule, sourceIn } from '../../../../src/kernel/nftables/st
 import { NFT_VERDICT } from '../../../../src/netlink/family/nf-tables/data.ts';
 import type { NftElement } from '../../../../src/netlink/family/nf-tables/element.ts';
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
-import { plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
+import { plannedSet } from '../../../../src/state/set-roles.ts';
 import { parseCidr } from '../../../../src/base/cidr.ts';
 import { type AddressTraits, addressTraits } from '../../../../src/state/address-traits.ts';
 import type { Op } from '../../../../src/state/op.ts';

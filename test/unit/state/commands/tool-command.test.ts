@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { parseCidr } from '../../../../src/base/cidr.ts';
 import { toolCommand } from '../../../../src/state/commands/tool-command.ts';
-import { plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
+import { plannedSet } from '../../../../src/state/set-roles.ts';
 import type { Op } from '../../../../src/state/op.ts';
 import { FORWARDING, TUNNEL_CHECKSUM, TUNNEL_TYPE } from '../../../../src/state/real-server.ts';
 import {

@@ -1,13 +1,13 @@
-import { IP_FAMILIES, familyOf } from '../../base/ip.ts';
-import type { Protocol } from '../../base/protocol.ts';
-import { sortedUnique } from '../../base/sorted-unique.ts';
-import { trimCapacity } from '../../base/trim-capacity.ts';
-import type { AddressTraits } from '../../state/address-traits.ts';
-import type { IpSetEntry } from '../../state/ip-set.ts';
-import type { VirtualServerId } from '../../state/virtual-server.ts';
-import type { PlannedEntry, ServicePlan } from '../service-plan.ts';
+import { IP_FAMILIES, familyOf } from '../base/ip.ts';
+import type { Protocol } from '../base/protocol.ts';
+import { sortedUnique } from '../base/sorted-unique.ts';
+import { trimCapacity } from '../base/trim-capacity.ts';
+import type { AddressTraits } from '../state/address-traits.ts';
+import type { IpSetEntry } from '../state/ip-set.ts';
+import type { VirtualServerId } from '../state/virtual-server.ts';
+import type { PlannedEntry, ServicePlan } from './service-plan.ts';
 import { compareEntry } from './entry-order.ts';
-import type { SetRole } from './set-names.ts';
+import type { SetRole } from '../state/set-roles.ts';
 
 /** Completes a plan with the set entries that its other parts need. */
 export function withEntries(plan: Omit<ServicePlan, 'entries'>): ServicePlan {

@@ -1,9 +1,9 @@
-import { compareCidr } from '../../base/cidr.ts';
-import { compareIp } from '../../base/ip.ts';
-import { PROTOCOL_NUMBER } from '../../base/protocol.ts';
-import type { IpSetEntry } from '../../state/ip-set.ts';
-import type { PlannedEntry } from '../service-plan.ts';
-import { SET_ROLES } from './set-names.ts';
+import { compareCidr } from '../base/cidr.ts';
+import { compareIp } from '../base/ip.ts';
+import { PROTOCOL_NUMBER } from '../base/protocol.ts';
+import type { IpSetEntry } from '../state/ip-set.ts';
+import type { PlannedEntry } from './service-plan.ts';
+import { SET_ROLES } from '../state/set-roles.ts';
 
 const ROLE_INDEX = new Map(SET_ROLES.map((role, index) => [role, index]));
 
