@@ -11,6 +11,7 @@
 #include <string>
 
 #include "javascript.h"
+#include "original_destination.h"
 #include "socket.h"
 #include "transactor.h"
 
@@ -270,6 +271,7 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
 
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports.Set("NetlinkSocket", NetlinkSocket::Define(env));
+  exports.Set("originalDestination", Napi::Function::New<native::OriginalDestination>(env));
   return exports;
 }
 

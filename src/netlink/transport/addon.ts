@@ -48,6 +48,11 @@ export function isNativeError(value: unknown): value is NativeError {
 
 export interface Addon {
   readonly NetlinkSocket: new (options: NativeOptions) => NativeSocket;
+  /**
+   * Returns the address and port of a TCP connection before rules of this node translated them, in network byte order (6
+   * or 18 bytes). Throws a NativeError: ENOENT if connection tracking does not know the connection.
+   */
+  readonly originalDestination: (fd: number) => Uint8Array;
 }
 
 /** Loads the addon. Throws an error with its path if it is missing or was built for another Node version. */
