@@ -45,10 +45,12 @@ export function kernelStatusLines(reply: KernelStatusReply): string[] {
 export function statusLines(status: StatusReply): string[] {
   const { verdict, refused, conflicts, warnings, draining, repairs, settings, notes, health, leftOfOtherModes } =
     status;
+  const { apiServers } = status;
   return [
     ...wrapped(verdict),
     '',
     ...aligned(rows(status)),
+    ...list('addresses of the API server', listOf(apiServers), apiServerText),
     ...list('refused by the kernel, and tried again', refused, refusedText),
     ...list(
       'claimed by several Services',
@@ -106,6 +108,15 @@ function rows(status: StatusReply): string[][] {
     ['conntrack', conntrackText(conntrack)],
     ['health', health.healthy ? 'healthy' : (health.reason ?? 'not healthy')],
   ];
+}
+
+function apiServerText({ server, inUse, answeredAt, failedAt, failure }: StatusReply['apiServers'][number]): string {
+  const parts = [
+    inUse ? 'in use' : 'not in use',
+    ...(answeredAt === undefined ? [] : [`answered ${answeredAt}`]),
+    ...(failedAt === undefined ? [] : [`failed ${failedAt}: ${failure}`]),
+  ];
+  return `${server} ${parts.join(', ')}`;
 }
 
 /** The tables of nf_tables need no iptables, and know one way to choose an endpoint. */

@@ -326,6 +326,14 @@ export interface StatusReply extends Reply<'Status'> {
   readonly scheduler: string;
   /** The URL of the API server, or the directory of manifests. */
   readonly source: string;
+  /** Each address of the API server, if it has several. A failure is the last one, unless it has answered since. */
+  readonly apiServers: readonly {
+    readonly server: string;
+    readonly inUse: boolean;
+    readonly answeredAt?: string;
+    readonly failedAt?: string;
+    readonly failure?: string;
+  }[];
   /** The state of each watch of the API server, by resource. */
   readonly watches: Readonly<Record<string, string>>;
   /** Since when each watch is "watching", or is not: so long the API server is connected, or is not. */

@@ -44,8 +44,14 @@ test('an address that is not reached is passed over, and the next one is kept un
   // Requests at the same time move on once.
   expect(await Promise.all([ask(client), ask(client), ask(client)])).toEqual([true, true, true]);
   expect([client.server, changes]).toEqual([second, [`${first} ${second}`]]);
+  const failed = { at: expect.any(Number), reason: expect.stringMatching(/ECONNREFUSED|closed the connection/) };
+  expect(client.serverStates()).toEqual([
+    { server: first, inUse: false, answeredAt: expect.any(Number), failed },
+    { server: second, inUse: true, answeredAt: expect.any(Number) },
+  ]);
   await servers[1]?.stop();
   expect(await ask(client)).toBe(false);
+  expect(client.serverStates()[1]).toMatchObject({ server: second, failed });
   client.close();
 });
 

@@ -3,6 +3,7 @@ import { type AnswererOptions, answerers } from '../../src/daemon/questions/answ
 import { KnownLeftovers } from '../../src/daemon/modes/known-leftovers.ts';
 import { History } from '../../src/daemon/questions/history.ts';
 import type { Answerer } from '../../src/daemon/questions/question-handler.ts';
+import type { ServerState } from '../../src/kube/api/api-client.ts';
 import type { WatchState } from '../../src/observe/api-observer.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { Reconciling } from './reconciling.ts';
@@ -13,6 +14,7 @@ export function questionsOf(kernel: Kernel, run: Reconciling, isStarting = false
   const health = new ProxyHealth(60_000, 'node-a');
   health.nodeSeen({ deleting: false, taintKeys: [] });
   const watches = new Map<string, WatchState>();
+  const apiServers: ServerState[] = [];
   const knownLeftovers = new KnownLeftovers();
   for (const kind of ['rules of other modes', 'ipvs mode'] as const) knownLeftovers.remove(kind);
   const answers: Readonly<Record<string, Answerer>> = answerers({
@@ -22,6 +24,7 @@ export function questionsOf(kernel: Kernel, run: Reconciling, isStarting = false
     iptables: 'nft',
     scheduler: 'lc',
     source: 'https://10.0.0.1:6443',
+    apiServers: () => apiServers,
     kernel,
     health,
     watches,
@@ -38,5 +41,5 @@ export function questionsOf(kernel: Kernel, run: Reconciling, isStarting = false
     if (answerer === undefined) throw new Error(path);
     return answerer(new URLSearchParams(query), new AbortController().signal, performance.now());
   };
-  return { ask, history, health, watches, knownLeftovers };
+  return { ask, history, health, watches, apiServers, knownLeftovers };
 }

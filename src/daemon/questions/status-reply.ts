@@ -9,6 +9,7 @@ import { wordsOf } from '../../explain/words.ts';
 import { shadowWords } from '../../explain/difference/difference-tally.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import { isMissingModule } from '../../kernel/kernel-error.ts';
+import type { ServerState } from '../../kube/api/api-client.ts';
 import type { Cluster } from '../../model/cluster.ts';
 import type { WatchState } from '../../observe/api-observer.ts';
 import type { ProxyHealth } from '../../observe/health.ts';
@@ -31,6 +32,8 @@ export interface Identity {
   readonly iptables: string;
   readonly scheduler: string;
   readonly source: string;
+  /** What is known of each address of the API server, if it has several. */
+  readonly apiServers: () => readonly ServerState[];
 }
 
 export interface StatusParts extends Identity {
@@ -80,6 +83,12 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
     iptables: parts.iptables,
     scheduler: parts.scheduler,
     source: parts.source,
+    apiServers: parts.apiServers().map(({ server, inUse, answeredAt, failed }) => ({
+      server,
+      inUse,
+      ...(answeredAt === undefined ? {} : { answeredAt: history.timeText(answeredAt) }),
+      ...(failed === undefined ? {} : { failedAt: history.timeText(failed.at), failure: failed.reason }),
+    })),
     watches: Object.fromEntries(Array.from(watches, ([resource, { state }]) => [resource, state])),
     watchesSince: Object.fromEntries(
       Array.from(watches, ([resource, { since }]) => [resource, history.timeText(since)]),

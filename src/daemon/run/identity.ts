@@ -12,7 +12,7 @@ export function identityOf(
   node: string,
   { families, iptables = 'unknown' }: UsableFamilies,
   { mode, scheduler }: ProxyConfig,
-  origin: OpenedSource['origin'],
+  { origin, apiServers }: Pick<OpenedSource, 'origin' | 'apiServers'>,
 ): Identity {
   return {
     node,
@@ -21,6 +21,7 @@ export function identityOf(
     iptables,
     scheduler,
     source: 'apiServer' in origin ? origin.apiServer : origin.manifests,
+    apiServers,
   };
 }
 

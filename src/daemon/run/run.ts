@@ -103,7 +103,7 @@ async function start(
   const knownLeftovers = new KnownLeftovers((isAnyLeft) => metrics.setOtherModesLeft(isAnyLeft));
   const parts = { config, mode, control, kernel, metrics, health, cluster, events, history, knownLeftovers, lock };
   await listen(parts, started);
-  const asked = { ...parts, clock, log, ...identityOf(nodeName, usable, config, opened.origin) };
+  const asked = { ...parts, clock, log, ...identityOf(nodeName, usable, config, opened) };
   const questions = { ...asked, watches: metrics.watchStates, reconciler: () => reconciler };
   started.defer(await openQuerySocket(config.querySocket, questions));
   const nodeSettings = await setUpKernel(kernel, config, log, (note) => events.sysReadOnly(note));

@@ -1,6 +1,6 @@
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import { VERSION } from '../../config/version.ts';
-import { ApiClient, userAgent } from '../../kube/api/api-client.ts';
+import { ApiClient, type ServerState, userAgent } from '../../kube/api/api-client.ts';
 import { ApiSource } from '../../kube/api/api-source.ts';
 import { EventPoster } from '../../kube/api/event-poster.ts';
 import { ManifestSource } from '../../kube/manifests/manifest-source.ts';
@@ -17,6 +17,8 @@ export interface OpenedSource {
   readonly source: Source;
   /** The API server's URL, or the directory. */
   readonly origin: { readonly apiServer: string } | { readonly manifests: string };
+  /** What is known of each address of the API server, if it has several. */
+  readonly apiServers: () => readonly ServerState[];
   /** Destination of Events; undefined with a directory of manifests. */
   readonly eventSink: EventSink | undefined;
   /** Call after all users of the source and the sink have stopped. */
@@ -33,7 +35,8 @@ export function openSource(config: ProxyConfig, nodeName: string, metrics: Proxy
       selection,
       log: log.child('manifests'),
     });
-    return { source, origin: { manifests: config.manifests }, eventSink: undefined, close: () => undefined };
+    const origin = { manifests: config.manifests };
+    return { source, origin, apiServers: () => [], eventSink: undefined, close: () => undefined };
   }
   const { kubeconfig, master, ...rateLimit } = config.api;
   const created = ApiClient.create({
@@ -58,6 +61,7 @@ export function openSource(config: ProxyConfig, nodeName: string, metrics: Proxy
       observer: metrics,
     }),
     origin: { apiServer: client.servers },
+    apiServers: () => client.serverStates(),
     eventSink: new EventPoster({ client, nodeName }),
     close: () => client.close(),
   };

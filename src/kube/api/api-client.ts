@@ -45,6 +45,15 @@ export interface ApiRequest {
   readonly onSlow?: (reason: string) => void;
 }
 
+/** What is known of one address of the API server. Times are those of performance.now(). */
+export interface ServerState {
+  readonly server: string;
+  readonly inUse: boolean;
+  readonly answeredAt?: number;
+  /** The last failure, unless it has answered since. */
+  readonly failed?: { readonly at: number; readonly reason: string };
+}
+
 /** A response whose body has not been read yet, or the reason why there is no response. */
 export type ApiReply =
   | {
@@ -76,11 +85,13 @@ export class ApiClient {
   readonly #masters: readonly string[];
   /** Index of the address in use. */
   #current = 0;
+  readonly #known: Pick<ServerState, 'answeredAt' | 'failed'>[];
   #loaded: Loaded;
 
   private constructor(options: ApiClientOptions, loaded: Loaded) {
     this.#options = options;
     this.#masters = mastersOf(options);
+    this.#known = this.#masters.map(() => ({}));
     this.#rateLimit = new RateLimit(options.rateLimit ?? { qps: -1, burst: 1 }, performance.now());
     this.#loaded = loaded;
   }
@@ -105,6 +116,12 @@ export class ApiClient {
     return this.#masters.length === 1 ? this.server : this.#masters.join(', ');
   }
 
+  /** Returns what is known of each address; empty if there is only one. */
+  serverStates(): readonly ServerState[] {
+    if (this.#masters.length === 1) return [];
+    return this.#masters.map((server, at) => ({ server, inUse: at === this.#current, ...this.#known[at] }));
+  }
+
   /** Reads the configuration and credentials again. On failure, keeps the old ones and returns the error. */
   refresh(): string | undefined {
     const loaded = loadKubeConfig({ ...this.#options, master: this.#masters[this.#current] ?? '' });
@@ -123,12 +140,22 @@ export class ApiClient {
   async request(request: ApiRequest): Promise<ApiReply> {
     for (let left = this.#masters.length; ; left--) {
       const asked = this.server;
+      const at = this.#current;
       const reply = await this.#requestOnce(request);
+      this.#note(at, reply, request.signal);
       if (reply.ok || reply.kind !== 'unavailable' || request.signal.aborted || this.#masters.length === 1)
         return reply;
       // Another request may have moved on already.
       if (asked === this.server) this.#tryNext(reply.message);
       if (left === 1) return reply;
+    }
+  }
+
+  #note(at: number, reply: ApiReply, { aborted }: AbortSignal): void {
+    const now = performance.now();
+    if (reply.ok) this.#known[at] = { answeredAt: now };
+    else if (reply.kind === 'unavailable' && !aborted) {
+      this.#known[at] = { ...this.#known[at], failed: { at: now, reason: reply.message } };
     }
   }
 

@@ -81,6 +81,27 @@ describe('nftables mode', () => {
     expect(lines).toContain(`  objects          ${objects}`);
   });
 
+  test('each address of the API server, if there are several', async () => {
+    const { status, apiServers } = await started();
+    const title = 'addresses of the API server (3):';
+    expect(statusLines(await status()).join()).not.toContain('addresses of the API server');
+    apiServers.push(
+      { server: 'https://10.0.0.1:6443', inUse: false, answeredAt: 0, failed: { at: 1_000, reason: 'ECONNREFUSED' } },
+      { server: 'https://10.0.0.2:6443', inUse: true, answeredAt: 2_000 },
+      { server: 'https://10.0.0.3:6443', inUse: false },
+    );
+    const reply = await status();
+    const [{ answeredAt, failedAt } = {}, second] = reply.apiServers;
+    const lines = statusLines(reply).map((line) => line.trimEnd());
+    const at = lines.indexOf(title);
+    expect(lines.slice(at, at + 4)).toEqual([
+      title,
+      `  https://10.0.0.1:6443 not in use, answered ${answeredAt}, failed ${failedAt}: ECONNREFUSED`,
+      `  https://10.0.0.2:6443 in use, answered ${second?.answeredAt}`,
+      '  https://10.0.0.3:6443 not in use',
+    ]);
+  });
+
   test('what ipvs mode left, until it is gone', async () => {
     const { status, knownLeftovers } = await started(undefined, new FakeKernel('nftables'));
     knownLeftovers.set('ipvs mode', '1 virtual server with connections, 0 addresses in use');
