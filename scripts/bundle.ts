@@ -1,8 +1,9 @@
 // Bundles the daemon into one file, so that a node loads only code that is used. FILE.mjs is the launcher
-// (src/launcher.ts), FILE.js the program. Builds are reproducible from the same commit and sources.
+// (src/launcher.ts), FILE.js the program, FILE-engine.cjs the worker thread of the user-space engine. Builds are reproducible from the same commit and sources.
 import { execFileSync } from 'node:child_process';
 import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { SourceMap, type SourceMapPayload, builtinModules } from 'node:module';
+import path from 'node:path';
 import { build, type Plugin } from 'esbuild';
 
 const [launcher] = process.argv.slice(2);
@@ -155,7 +156,12 @@ await build({
   target: 'node22',
   plugins: [lazyBuiltins, rarePackages, noTypedClient, noColors],
   // Selects the production code of packages.
-  define: { 'process.env.NODE_ENV': '"production"', 'import.meta.url': '__url', __build: JSON.stringify(buildInfo()) },
+  define: {
+    'process.env.NODE_ENV': '"production"',
+    'import.meta.url': '__url',
+    __build: JSON.stringify(buildInfo()),
+    __engineWorker: JSON.stringify(`./${path.basename(stem)}-engine.cjs`),
+  },
   // Minify, because the text stays in memory. Keep names and short lines for stack traces.
   minifyWhitespace: true,
   minifySyntax: true,
@@ -165,6 +171,20 @@ await build({
   logLevel: 'warning',
 });
 await addCallers(`${stem}.js`);
+await build({
+  entryPoints: ['src/userspace/engine-worker.ts'],
+  outfile: `${stem}-engine.cjs`,
+  bundle: true,
+  platform: 'node',
+  format: 'cjs',
+  target: 'node22',
+  minifyWhitespace: true,
+  minifySyntax: true,
+  lineLimit: 160,
+  sourcemap: 'linked',
+  sourcesContent: false,
+  logLevel: 'warning',
+});
 await build({
   entryPoints: ['src/launcher.ts'],
   outfile: launcher,

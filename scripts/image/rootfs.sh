@@ -101,7 +101,7 @@ install -m 755 build/kube-ipvs-proxy.mjs "$app/"
 # For kubectl exec: the image has no /usr/bin/env.
 sed -i '1s|.*|#!/usr/bin/node --max-semi-space-size=2|' "$app/kube-ipvs-proxy.mjs"
 ln -s ../lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs "$root/usr/bin/kube-ipvs-proxy"
-install -m 644 build/kube-ipvs-proxy.{js,js.map} LICENSE "$app/"
+install -m 644 build/kube-ipvs-proxy{.js,.js.map,-engine.cjs,-engine.cjs.map} LICENSE "$app/"
 "${cross}strip" -o "$app/native/netlink_socket.node" "$addon"
 chmod 755 "$root/usr/bin/node" "$app/native/netlink_socket.node"
 node scripts/image/sbom.ts "$arch" "$root" >"$app/sbom.cdx.json"

@@ -18,6 +18,7 @@ const TABLE: Record<string, { readonly values: readonly string[]; readonly types
   explain: { values: ['model', 'plan', 'state', 'diff'] },
   netlink: { values: [] },
   kernel: { values: ['state', 'netlink'], types: ['observe'] },
+  userspace: { values: ['state'] },
   reconcile: { values: ['model', 'plan', 'state', 'diff', 'explain'], types: ['kernel', 'observe'] },
   daemon: {
     values: [
@@ -31,6 +32,7 @@ const TABLE: Record<string, { readonly values: readonly string[]; readonly types
       'explain',
       'netlink',
       'kernel',
+      'userspace',
       'reconcile',
     ],
   },

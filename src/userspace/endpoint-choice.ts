@@ -1,0 +1,65 @@
+import type { ChoiceName } from './engine-update.ts';
+
+/** What the choice depends on. */
+export interface Candidate {
+  readonly weight: number;
+  /** Connections that it has. */
+  readonly active: number;
+}
+
+/** Chooses the endpoints of one forwarded port, one after the other. */
+export class EndpointChoice<T extends Candidate> {
+  #next: number;
+  /** The current weights of smooth weighted round robin; their sum is 0. */
+  readonly #current = new Map<T, number>();
+
+  /** @param start where round robin starts: nodes that start in different places spread their first connections */
+  constructor(start: number) {
+    this.#next = start;
+  }
+
+  /** Returns an endpoint of which `isAllowed` is true; undefined if there is none. Those with weight 0 are not chosen. */
+  choose(name: ChoiceName, candidates: readonly T[], isAllowed: (candidate: T) => boolean): T | undefined {
+    const allowed = (candidate: T): boolean => candidate.weight > 0 && isAllowed(candidate);
+    switch (name) {
+      case 'rr':
+        return this.#inTurn(candidates, allowed);
+      case 'wrr':
+        return this.#byWeight(candidates.filter(allowed));
+      case 'lc': {
+        const fewest = Math.min(...candidates.filter(allowed).map(({ active }) => active));
+        return this.#inTurn(candidates, (candidate) => allowed(candidate) && candidate.active === fewest);
+      }
+    }
+  }
+
+  /** Forgets an endpoint that has left. */
+  forget(candidate: T): void {
+    this.#current.delete(candidate);
+  }
+
+  #inTurn(candidates: readonly T[], allowed: (candidate: T) => boolean): T | undefined {
+    for (let step = 0; step < candidates.length; step++) {
+      const at = (this.#next + step) % candidates.length;
+      const candidate = candidates[at];
+      if (candidate === undefined || !allowed(candidate)) continue;
+      this.#next = at + 1;
+      return candidate;
+    }
+    return undefined;
+  }
+
+  #byWeight(candidates: readonly T[]): T | undefined {
+    let best: T | undefined;
+    let most = -Infinity;
+    let total = 0;
+    for (const candidate of candidates) {
+      const current = (this.#current.get(candidate) ?? 0) + candidate.weight;
+      this.#current.set(candidate, current);
+      total += candidate.weight;
+      if (current > most) [best, most] = [candidate, current];
+    }
+    if (best !== undefined) this.#current.set(best, most - total);
+    return best;
+  }
+}

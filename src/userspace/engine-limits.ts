@@ -1,0 +1,26 @@
+/** The bounds and timeouts of the engine. Times are milliseconds; 0 means none. */
+export interface EngineLimits {
+  /** Connections and UDP clients of one Service, and of all. */
+  readonly mostOfService: number;
+  readonly mostInAll: number;
+  /** How long a TCP connection may be silent in both directions. */
+  readonly tcpIdleMs: number;
+  /** The same after one side has closed its direction. */
+  readonly tcpHalfClosedIdleMs: number;
+  readonly udpIdleMs: number;
+  /** How long connections to a removed endpoint may last. */
+  readonly drainMs: number;
+}
+
+/** A stalled connection buffers up to 128 KiB for each direction, so these bound the memory, too. */
+export const DEFAULT_LIMITS: EngineLimits = {
+  mostOfService: 4_096,
+  mostInAll: 16_384,
+  tcpIdleMs: 86_400_000,
+  tcpHalfClosedIdleMs: 3_600_000,
+  udpIdleMs: 60_000,
+  drainMs: 0,
+};
+
+/** Timeouts of the attempts to connect to an endpoint, as kube-proxy's former user-space mode had them. */
+export const CONNECT_TIMEOUTS_MS = [250, 500, 1_000, 2_000] as const;

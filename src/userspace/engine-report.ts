@@ -1,0 +1,50 @@
+import type { VirtualServerId } from '../state/virtual-server.ts';
+
+/** Counts since the engine started. */
+export interface EngineCounters {
+  /** TCP connections and UDP clients that were accepted. */
+  connections: number;
+  /** Those of them that exist. */
+  active: number;
+  /** Refused because a limit was reached, or the destination or its endpoints are unknown. */
+  refused: number;
+  /** Attempts to reach an endpoint that failed: refused, unreachable or timed out. */
+  failedConnects: number;
+  /** Connections that ended because every endpoint failed. */
+  failedConnections: number;
+  /** From clients to endpoints. */
+  bytesIn: number;
+  bytesOut: number;
+}
+
+export function noCounts(): EngineCounters {
+  return { connections: 0, active: 0, refused: 0, failedConnects: 0, failedConnections: 0, bytesIn: 0, bytesOut: 0 };
+}
+
+export function addCounts(total: EngineCounters, counts: Readonly<EngineCounters>): void {
+  total.connections += counts.connections;
+  total.active += counts.active;
+  total.refused += counts.refused;
+  total.failedConnects += counts.failedConnects;
+  total.failedConnections += counts.failedConnections;
+  total.bytesIn += counts.bytesIn;
+  total.bytesOut += counts.bytesOut;
+}
+
+export interface EngineReport {
+  /** Also of ports that have ended. */
+  readonly totals: EngineCounters;
+  /** By the key of the forwarded port. */
+  readonly ports: ReadonlyMap<string, EngineCounters>;
+  readonly listeners: number;
+  /** The listeners that could not listen; they are tried again. */
+  readonly refusedListeners: readonly RefusedListener[];
+}
+
+/** A listener that could not listen. */
+export interface RefusedListener extends VirtualServerId {
+  /** An errno such as "EADDRINUSE"; EPROTONOSUPPORT for SCTP, of which Node.js has no sockets. */
+  readonly code: string;
+  /** The program that has the port, as "nginx (pid 12)", if it is known. */
+  readonly owner?: string;
+}

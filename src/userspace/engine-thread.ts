@@ -1,0 +1,108 @@
+import { Worker } from 'node:worker_threads';
+import { errorText } from '../base/text/error-text.ts';
+import { setTimer } from '../base/timer.ts';
+import type { EngineMessage, EngineQuestion, EngineStart } from './engine-messages.ts';
+import type { EngineReport, RefusedListener } from './engine-report.ts';
+import type { EngineUpdate } from './engine-update.ts';
+import { WantedState } from './wanted-state.ts';
+
+/** The file of the worker, which scripts/bundle.ts names. */
+declare const __engineWorker: string | undefined;
+const WORKER = typeof __engineWorker === 'undefined' ? './engine-worker.ts' : __engineWorker;
+
+/** When a worker that ended is started again. */
+const RESTART_MS = 1_000;
+/** The heap of the worker; buffers of connections are outside of it. */
+const MOST_HEAP_MB = 128;
+
+export interface EngineThreadOptions extends EngineStart {
+  /** Called when a listener is refused, and when the reason changes. */
+  readonly onRefused: (refused: RefusedListener) => void;
+  /** Called when the worker ended by itself, with the reason. Its connections have broken; it is started again. */
+  readonly onFailure: (reason: string) => void;
+}
+
+/** The engine in a worker thread. */
+export class EngineThread {
+  readonly #options: EngineThreadOptions;
+  readonly #wanted = new WantedState();
+  readonly #waiting = new Map<number, (report: EngineReport | undefined) => void>();
+  #worker: Worker | undefined;
+  #number = 0;
+  #closed = false;
+  #cancelRestart: () => void = () => undefined;
+
+  constructor(options: EngineThreadOptions) {
+    this.#options = options;
+    this.#start();
+  }
+
+  /** Resolves when each new listener listens or was refused, or when the worker has ended. */
+  async apply(update: EngineUpdate): Promise<void> {
+    this.#wanted.apply(update);
+    await this.#ask((number) => ({ kind: 'apply', number, update }));
+  }
+
+  /** Undefined if the worker does not run. */
+  async report(): Promise<EngineReport | undefined> {
+    return await this.#ask((number) => ({ kind: 'report', number }));
+  }
+
+  /** Ends every connection. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#cancelRestart();
+    await this.#worker?.terminate();
+    this.#ended();
+  }
+
+  #start(): void {
+    const { limits } = this.#options;
+    const data: EngineStart = { limits };
+    const worker = new Worker(new URL(WORKER, import.meta.url), {
+      name: 'userspace engine',
+      workerData: data,
+      execArgv: [],
+      resourceLimits: { maxOldGenerationSizeMb: MOST_HEAP_MB, maxYoungGenerationSizeMb: 8 },
+    });
+    this.#worker = worker;
+    let reason = 'it exited';
+    worker.on('message', (message: EngineMessage) => this.#received(message));
+    worker.once('error', (error) => (reason = errorText(error)));
+    worker.once('exit', () => {
+      if (this.#closed) return;
+      this.#ended();
+      this.#options.onFailure(reason);
+      this.#cancelRestart = setTimer(() => this.#restart(), RESTART_MS);
+    });
+  }
+
+  #restart(): void {
+    this.#start();
+    void this.#ask((number) => ({ kind: 'apply', number, update: this.#wanted.update }));
+  }
+
+  async #ask(question: (number: number) => EngineQuestion): Promise<EngineReport | undefined> {
+    if (this.#worker === undefined) return undefined;
+    const number = this.#number++;
+    const { promise, resolve } = Promise.withResolvers<EngineReport | undefined>();
+    this.#waiting.set(number, resolve);
+    this.#worker.postMessage(question(number));
+    return await promise;
+  }
+
+  #received(message: EngineMessage): void {
+    if (message.kind === 'refused') {
+      this.#options.onRefused(message.refused);
+      return;
+    }
+    this.#waiting.get(message.number)?.(message.kind === 'report' ? message.report : undefined);
+    this.#waiting.delete(message.number);
+  }
+
+  #ended(): void {
+    this.#worker = undefined;
+    for (const resolve of this.#waiting.values()) resolve(undefined);
+    this.#waiting.clear();
+  }
+}

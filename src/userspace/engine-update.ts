@@ -1,0 +1,56 @@
+import type { IpAddress } from '../base/ip.ts';
+import type { Port } from '../base/port.ts';
+import type { Protocol } from '../base/protocol.ts';
+import type { VirtualServerId } from '../state/virtual-server.ts';
+
+/** Where connections are forwarded to. */
+export interface Backend {
+  readonly address: IpAddress;
+  readonly port: Port;
+  /** With 0, it keeps its connections and gets no new ones. */
+  readonly weight: number;
+}
+
+/** How the endpoint of a new connection is chosen, as the schedulers of IPVS of these names do. */
+export type ChoiceName = 'rr' | 'wrr' | 'lc';
+
+/** A port of a Service that is forwarded. One Service port may have several, such as one for each family. */
+export interface ForwardedPort {
+  /** Unique, of the caller's choice. */
+  readonly key: string;
+  /** The Service whose connections count together for the limit. */
+  readonly service: string;
+  readonly protocol: Protocol;
+  readonly endpoints: readonly Backend[];
+  readonly choice: ChoiceName;
+  /** How long a client stays with its endpoint after its last connection; 0: no session affinity. */
+  readonly affinitySeconds: number;
+}
+
+/** An address and port that the engine listens on. */
+export interface Listener extends VirtualServerId {
+  /** The forwarded port that it serves. Absent: it is looked up by the original destination of each connection. */
+  readonly key?: string;
+  /** Whether other processes of the same user may listen there too (SO_REUSEPORT). */
+  readonly reusePort?: boolean;
+}
+
+/** Which forwarded port serves an original destination, for listeners without a key. */
+export interface Destination extends VirtualServerId {
+  readonly key: string;
+}
+
+/**
+ * What the engine shall have. Applying an update twice is the same as applying it once. What has the same key or address
+ * replaces what was there; connections to endpoints that remain are not touched.
+ */
+export interface EngineUpdate {
+  /** Whether everything that is not named here ends; then the three lists of what ends are not needed. */
+  readonly whole: boolean;
+  readonly ports?: readonly ForwardedPort[];
+  readonly endedPorts?: readonly string[];
+  readonly listeners?: readonly Listener[];
+  readonly endedListeners?: readonly VirtualServerId[];
+  readonly destinations?: readonly Destination[];
+  readonly endedDestinations?: readonly VirtualServerId[];
+}

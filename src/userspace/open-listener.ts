@@ -1,0 +1,5 @@
+/** A listener that listens. */
+export interface OpenListener {
+  /** Frees the port at once. */
+  close(): void;
+}

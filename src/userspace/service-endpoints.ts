@@ -1,0 +1,129 @@
+import { realServerKey } from '../state/real-server.ts';
+import { ClientAffinity } from './client-affinity.ts';
+import { EndpointChoice } from './endpoint-choice.ts';
+import { type EngineCounters, noCounts } from './engine-report.ts';
+import type { Backend, ForwardedPort } from './engine-update.ts';
+
+/** A TCP connection or a UDP client. */
+export interface Session {
+  /** Called when its endpoint is no longer one of the Service port. */
+  endpointLeft(): void;
+  /** Ends it at once. */
+  reset(): void;
+  /** Bytes so far. */
+  readonly bytes: Readonly<Record<'in' | 'out', number>>;
+}
+
+/** An endpoint, as the engine uses it. It remains the same object while the Service port has the endpoint. */
+export interface UsedEndpoint {
+  backend: Backend;
+  readonly sessions: Set<Session>;
+  readonly weight: number;
+  readonly active: number;
+}
+
+function usedEndpoint(backend: Backend): UsedEndpoint {
+  const sessions = new Set<Session>();
+  return {
+    backend,
+    sessions,
+    get weight() {
+      return this.backend.weight;
+    },
+    get active() {
+      return sessions.size;
+    },
+  };
+}
+
+/** The endpoints of a forwarded port, with their connections. */
+export class ServiceEndpoints {
+  readonly counters: EngineCounters = noCounts();
+  /** Also those of endpoints that have left. */
+  readonly sessions = new Set<Session>();
+  readonly #choice = new EndpointChoice<UsedEndpoint>(Math.floor(Math.random() * 65_536));
+  readonly #affinity = new ClientAffinity<UsedEndpoint>();
+  #port: ForwardedPort;
+  #endpoints = new Map<number | bigint, UsedEndpoint>();
+  #list: readonly UsedEndpoint[] = [];
+
+  constructor(port: ForwardedPort) {
+    this.#port = port;
+    this.update(port);
+  }
+
+  get port(): ForwardedPort {
+    return this.#port;
+  }
+
+  /** Replaces the endpoints. Connections to those that remain are not touched. */
+  update(port: ForwardedPort): void {
+    this.#port = port;
+    const before = this.#endpoints;
+    this.#endpoints = new Map();
+    for (const backend of port.endpoints) {
+      const key = realServerKey(backend);
+      const endpoint = before.get(key) ?? usedEndpoint(backend);
+      endpoint.backend = backend;
+      this.#endpoints.set(key, endpoint);
+    }
+    this.#list = [...this.#endpoints.values()];
+    for (const [key, endpoint] of before) if (!this.#endpoints.has(key)) this.#left(endpoint);
+  }
+
+  /** Chooses the endpoint of a new connection of a client; undefined if none is left of those that `isAllowed`. */
+  choose(client: string, isAllowed: (endpoint: UsedEndpoint) => boolean): UsedEndpoint | undefined {
+    const { choice, affinitySeconds } = this.#port;
+    if (affinitySeconds > 0) {
+      const affine = this.#affinity.find(client, performance.now(), affinitySeconds * 1_000);
+      if (affine !== undefined && affine.weight > 0 && isAllowed(affine)) return affine;
+    }
+    return this.#choice.choose(choice, this.#list, isAllowed);
+  }
+
+  /** Counts with the bytes of the sessions that exist. */
+  get counts(): EngineCounters {
+    const counts = { ...this.counters };
+    for (const { bytes } of this.sessions) {
+      counts.bytesIn += bytes.in;
+      counts.bytesOut += bytes.out;
+    }
+    return counts;
+  }
+
+  begin(session: Session): void {
+    this.sessions.add(session);
+    this.counters.connections += 1;
+    this.counters.active += 1;
+  }
+
+  end(session: Session): void {
+    if (!this.sessions.delete(session)) return;
+    this.counters.active -= 1;
+    this.counters.bytesIn += session.bytes.in;
+    this.counters.bytesOut += session.bytes.out;
+  }
+
+  /** A session uses an endpoint. */
+  connected(client: string, endpoint: UsedEndpoint, session: Session): void {
+    endpoint.sessions.add(session);
+    const { affinitySeconds } = this.#port;
+    if (affinitySeconds > 0 && this.has(endpoint))
+      this.#affinity.remember(client, endpoint, performance.now(), affinitySeconds * 1_000);
+  }
+
+  /** An endpoint of a client failed: its next connection chooses again. */
+  failed(client: string): void {
+    this.#affinity.forgetClient(client);
+  }
+
+  has(endpoint: UsedEndpoint): boolean {
+    return this.#endpoints.get(realServerKey(endpoint.backend)) === endpoint;
+  }
+
+  #left(endpoint: UsedEndpoint): void {
+    this.#choice.forget(endpoint);
+    this.#affinity.forget(endpoint);
+    for (const session of endpoint.sessions) session.endpointLeft();
+  }
+}

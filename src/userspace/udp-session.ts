@@ -1,0 +1,102 @@
+import { type Socket, createSocket } from 'node:dgram';
+import { familyOf, formatIp } from '../base/ip.ts';
+import { errorCode } from '../base/text/error-text.ts';
+import { setTimer } from '../base/timer.ts';
+import type { ServiceEndpoints, Session, UsedEndpoint } from './service-endpoints.ts';
+
+/** Errors of the endpoint, most of them from ICMP. */
+const UNREACHABLE: ReadonlySet<string> = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH']);
+
+/** Datagrams that wait for the socket to be connected. More are lost, as in a full queue of the kernel. */
+const MOST_WAITING = 16;
+
+export interface UdpSessionOptions {
+  readonly client: string;
+  readonly service: ServiceEndpoints;
+  readonly endpoint: UsedEndpoint;
+  readonly idleMs: number;
+  /** Sends a datagram of the endpoint to the client. */
+  readonly answer: (datagram: Buffer) => void;
+  readonly onEnd: () => void;
+}
+
+/** One UDP client of a Service port: a socket that is connected to its endpoint. */
+export class UdpSession implements Session {
+  readonly bytes = { in: 0, out: 0 };
+  readonly #options: UdpSessionOptions;
+  readonly #socket: Socket;
+  #waiting: Buffer[] | undefined = [];
+  #usedAt = performance.now();
+  #cancelTimer: () => void = () => undefined;
+  #ended = false;
+
+  constructor(options: UdpSessionOptions) {
+    this.#options = options;
+    const { service, endpoint, client, idleMs } = options;
+    service.begin(this);
+    service.connected(client, endpoint, this);
+    const { address, port } = endpoint.backend;
+    this.#socket = createSocket(familyOf(address) === 4 ? 'udp4' : 'udp6');
+    // Also the ICMP errors of datagrams sent before: the next datagram of the client chooses an endpoint again.
+    this.#socket.on('error', () => this.#failed());
+    this.#socket.on('message', (datagram) => {
+      this.#usedAt = performance.now();
+      this.bytes.out += datagram.length;
+      options.answer(datagram);
+    });
+    this.#socket.connect(port, formatIp(address), (error?: Error) => {
+      if (error === undefined || error === null) this.#connected();
+      else this.#failed();
+    });
+    if (idleMs > 0) this.#awaitIdle(idleMs);
+  }
+
+  send(datagram: Buffer): void {
+    this.#usedAt = performance.now();
+    if (this.#waiting === undefined) this.#forward(datagram);
+    else if (this.#waiting.length < MOST_WAITING) this.#waiting.push(datagram);
+  }
+
+  endpointLeft(): void {
+    this.reset();
+  }
+
+  reset(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#cancelTimer();
+    this.#socket.close();
+    this.#options.endpoint.sessions.delete(this);
+    this.#options.service.end(this);
+    this.#options.onEnd();
+  }
+
+  #connected(): void {
+    const waiting = this.#waiting ?? [];
+    this.#waiting = undefined;
+    if (!this.#ended) for (const datagram of waiting) this.#forward(datagram);
+  }
+
+  #forward(datagram: Buffer): void {
+    this.bytes.in += datagram.length;
+    // Other errors, such as EMSGSIZE, lose this datagram only.
+    this.#socket.send(datagram, (error) => {
+      if (error !== null && UNREACHABLE.has(errorCode(error) ?? '')) this.#failed();
+    });
+  }
+
+  #failed(): void {
+    if (this.#ended) return;
+    this.#options.service.counters.failedConnects += 1;
+    this.#options.service.failed(this.#options.client);
+    this.reset();
+  }
+
+  #awaitIdle(ms: number): void {
+    this.#cancelTimer = setTimer(() => {
+      const left = this.#usedAt + this.#options.idleMs - performance.now();
+      if (left <= 0) this.reset();
+      else this.#awaitIdle(left);
+    }, ms);
+  }
+}

@@ -1,0 +1,74 @@
+import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from '@jest/globals';
+import { EngineBed, LOCAL, closed, forwardedPort, freePort, readAll } from './engine-bed.ts';
+
+function greet(name: string): (socket: Socket) => void {
+  return (socket) => socket.end(name);
+}
+
+test('each direction is closed by itself', async () => {
+  await using bed = new EngineBed();
+  const server = await bed.server((socket) => void readAll(socket).then((text) => socket.end(`got ${text}`)));
+  const client = await bed.client(await bed.forward([server]));
+  client.end('question');
+  expect(await readAll(client)).toBe('got question');
+  await sleep(20);
+  expect(bed.engine.report().totals).toMatchObject({ connections: 1, active: 0, bytesIn: 8, bytesOut: 12 });
+});
+
+test('a reset of the endpoint reaches the client', async () => {
+  await using bed = new EngineBed();
+  const server = await bed.server((socket) => socket.once('data', () => socket.resetAndDestroy()));
+  const client = await bed.client(await bed.forward([server]));
+  client.write('x');
+  expect(await closed(client)).toBe('ECONNRESET');
+});
+
+test('a reset of the client reaches the endpoint', async () => {
+  await using bed = new EngineBed();
+  const reset = Promise.withResolvers<string | undefined>();
+  const server = await bed.server((socket) => {
+    socket.write('x');
+    void closed(socket).then(reset.resolve);
+  });
+  const client = await bed.client(await bed.forward([server]));
+  await new Promise((resolve) => client.once('data', resolve));
+  client.resetAndDestroy();
+  expect(await reset.promise).toBe('ECONNRESET');
+});
+
+test('an endpoint that refuses is skipped, and the client does not notice', async () => {
+  await using bed = new EngineBed();
+  const server = await bed.server(greet('a'));
+  const refusing = { address: LOCAL, port: await freePort(), weight: 1 };
+  const port = await bed.forward([refusing, server]);
+  for (let count = 0; count < 4; count++) expect(await readAll(await bed.client(port))).toBe('a');
+  const { failedConnects, failedConnections } = bed.engine.report().totals;
+  expect(failedConnects).toBeGreaterThanOrEqual(2);
+  expect(failedConnections).toBe(0);
+});
+
+test('a client is reset when every endpoint has failed', async () => {
+  await using bed = new EngineBed();
+  const refusing = { address: LOCAL, port: await freePort(), weight: 1 };
+  const client = await bed.client(await bed.forward([refusing]));
+  expect(await closed(client)).toBe('ECONNRESET');
+  expect(bed.engine.report().totals).toMatchObject({ failedConnects: 1, failedConnections: 1, active: 0 });
+});
+
+test('a change of endpoints does not touch connections to those that stay', async () => {
+  await using bed = new EngineBed({ drainMs: 30 });
+  const echo = (socket: Socket): void => void socket.pipe(socket);
+  const [stays, leaves] = [await bed.server(echo), await bed.server(echo)];
+  const port = await bed.forward([stays, leaves]);
+  const clients = [await bed.client(port), await bed.client(port)];
+  await sleep(20);
+  const ends = clients.map(closed);
+  await bed.engine.apply({ whole: false, ports: [forwardedPort([stays])] });
+  expect(await Promise.race(ends)).toBe('ECONNRESET');
+  await sleep(20);
+  expect(clients.filter(({ destroyed }) => !destroyed)).toHaveLength(1);
+  expect(stays.sockets.size).toBe(1);
+  expect(bed.engine.report().totals.active).toBe(1);
+});
