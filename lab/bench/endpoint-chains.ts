@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { NftLink } from '../../src/kernel/nftables/nft-link.ts';
+import { NftLink } from '../../src/kernel/nftables/port/nft-link.ts';
 import { type SocketConnection, openConnection } from '../../src/netlink/transport/connection.ts';
 import { NETLINK_NETFILTER } from '../../src/netlink/netlink-protocol.ts';
 import type { EndpointView } from './endpoint-view.ts';

@@ -1,6 +1,6 @@
 import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
 import { IP_FAMILIES } from '../../src/base/ip.ts';
-import { NftLink } from '../../src/kernel/nftables/nft-link.ts';
+import { NftLink } from '../../src/kernel/nftables/port/nft-link.ts';
 import { nftText } from '../../test/support/nft-text.ts';
 import { QuietLog } from '../../test/contract/quiet-log.ts';
 import type { BenchNode } from './bench-node.ts';

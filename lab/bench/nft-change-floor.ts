@@ -1,9 +1,9 @@
 import { NFT_VERDICT } from '../../src/netlink/family/nf-tables/data.ts';
 import { ElementList } from '../../src/netlink/family/nf-tables/element-list.ts';
 import type { NftElement } from '../../src/netlink/family/nf-tables/element.ts';
-import { endpointData, endpointKey, serviceKey } from '../../src/kernel/nftables/keys.ts';
-import { NftLink } from '../../src/kernel/nftables/nft-link.ts';
-import type { NftMessage } from '../../src/kernel/nftables/nft-message.ts';
+import { endpointData, endpointKey, serviceKey } from '../../src/kernel/nftables/objects/keys.ts';
+import { NftLink } from '../../src/kernel/nftables/port/nft-link.ts';
+import type { NftMessage } from '../../src/kernel/nftables/port/nft-message.ts';
 import type { SocketConnection } from '../../src/netlink/transport/connection.ts';
 import type { BenchNode } from './bench-node.ts';
 import { clusterIp, growthIp } from './large-cluster.ts';

@@ -1,5 +1,5 @@
-import { NftLink } from '../../src/kernel/nftables/nft-link.ts';
-import type { NftPort } from '../../src/kernel/nftables/nft-port.ts';
+import { NftLink } from '../../src/kernel/nftables/port/nft-link.ts';
+import type { NftPort } from '../../src/kernel/nftables/port/nft-port.ts';
 import { nftablesKernelOf } from '../../src/kernel/nftables/nftables-kernel.ts';
 import { NodeKernel } from '../../src/kernel/linux/node-kernel.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';

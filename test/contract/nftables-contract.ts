@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type IpAddress, type IpFamily, IP_FAMILIES } from '../../src/base/ip.ts';
 import { parseCidr } from '../../src/base/cidr.ts';
-import { affinityChains } from '../../src/kernel/nftables/affinity-chains.ts';
+import { affinityChains } from '../../src/kernel/nftables/objects/affinity-chains.ts';
 import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
 import { plannedSet } from '../../src/state/set-roles.ts';
 import { type AddressTraits, addressTraits } from '../../src/state/address-traits.ts';

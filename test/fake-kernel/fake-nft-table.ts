@@ -4,8 +4,14 @@ import type { NftElement } from '../../src/netlink/family/nf-tables/element.ts';
 import type { NftExpression } from '../../src/netlink/family/nf-tables/expression.ts';
 import { NFT_DATA_VERDICT } from '../../src/netlink/family/nf-tables/set.ts';
 import type { ObservedRule } from '../../src/netlink/family/nf-tables/rule.ts';
-import type { NftMessage, SetDefinition } from '../../src/kernel/nftables/nft-message.ts';
-import type { NftFindings, NftLookup, NftPort, NftRefusal, ObservedChain } from '../../src/kernel/nftables/nft-port.ts';
+import type { NftMessage, SetDefinition } from '../../src/kernel/nftables/port/nft-message.ts';
+import type {
+  NftFindings,
+  NftLookup,
+  NftPort,
+  NftRefusal,
+  ObservedChain,
+} from '../../src/kernel/nftables/port/nft-port.ts';
 
 const key = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 const keyOf = (element: NftElement): string => `${key(element.key)}${element.isEnd === true ? ' end' : ''}`;

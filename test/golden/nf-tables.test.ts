@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { parseCidr } from '../../src/base/cidr.ts';
 import { toPort } from '../../src/base/port.ts';
-import { DROP, NEW_CONNECTION, RETURN, type Steps, TO_THIS_NODE } from '../../src/kernel/nftables/steps.ts';
-import * as steps from '../../src/kernel/nftables/steps.ts';
-import { endpointData, endpointKey, serviceKey, addressKey } from '../../src/kernel/nftables/keys.ts';
-import { affinityMap, affinitySet, constantSets, sourcesSet } from '../../src/kernel/nftables/sets.ts';
+import { DROP, NEW_CONNECTION, RETURN, type Steps, TO_THIS_NODE } from '../../src/kernel/nftables/objects/steps.ts';
+import * as steps from '../../src/kernel/nftables/objects/steps.ts';
+import { endpointData, endpointKey, serviceKey, addressKey } from '../../src/kernel/nftables/objects/keys.ts';
+import { affinityMap, affinitySet, constantSets, sourcesSet } from '../../src/kernel/nftables/objects/sets.ts';
 import { nftText } from '../support/nft-text.ts';
 import { beginBatch, endBatch } from '../../src/netlink/family/nf-tables/nft-batch.ts';
 import { decodeChain, deleteChain, newChain } from '../../src/netlink/family/nf-tables/chain.ts';

@@ -1,5 +1,5 @@
 import { IP_FAMILIES } from '../../src/base/ip.ts';
-import { constantSets } from '../../src/kernel/nftables/sets.ts';
+import { constantSets } from '../../src/kernel/nftables/objects/sets.ts';
 import { FakeNftTable } from '../fake-kernel/fake-nft-table.ts';
 
 /** The tables of nf_tables as kube-proxy has them, in short. */

@@ -1,7 +1,7 @@
 import type { NftData } from '../../src/netlink/family/nf-tables/data.ts';
 import type { NftElement } from '../../src/netlink/family/nf-tables/element.ts';
 import { NFT_SET_EVAL, NFT_SET_INTERVAL } from '../../src/netlink/family/nf-tables/set.ts';
-import type { SetDefinition } from '../../src/kernel/nftables/nft-message.ts';
+import type { SetDefinition } from '../../src/kernel/nftables/port/nft-message.ts';
 import type { Passage } from './ruleset.ts';
 
 /** A set or a map with its elements. */

@@ -1,6 +1,6 @@
 import { type IpAddress, ip4FromBytes, ip6FromBytes, isIp4 } from '../../src/base/ip.ts';
 import { PROTOCOL_NUMBER } from '../../src/base/protocol.ts';
-import { addressKey, addressLength } from '../../src/kernel/nftables/keys.ts';
+import { addressKey, addressLength } from '../../src/kernel/nftables/objects/keys.ts';
 import { AF_INET } from '../../src/netlink/codec/address-family.ts';
 import { NFT_VERDICT } from '../../src/netlink/family/nf-tables/data.ts';
 import type { NftExpression } from '../../src/netlink/family/nf-tables/expression.ts';

@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../src/base/ip.ts';
-import type { NftPort } from '../../src/kernel/nftables/nft-port.ts';
+import type { NftPort } from '../../src/kernel/nftables/port/nft-port.ts';
 import { compileExpression } from './nft-expression.ts';
 import { NftRegisters } from './nft-registers.ts';
 import { NftElements } from './nft-elements.ts';

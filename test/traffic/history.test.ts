@@ -53,7 +53,7 @@ describe('random histories on the real kernel', () => {
   }
 
   /** Endpoints that the last changes left are deleted a second later, and chains by the check of the rules of a full check. */
-  async function removeLeavings(run: Reconciling): Promise<void> {
+  async function removeLeftovers(run: Reconciling): Promise<void> {
     await expectNoDrift(run);
     await run.settle();
     await sleep(3_000);
@@ -83,7 +83,7 @@ describe('random histories on the real kernel', () => {
         }
         expect(await kernelText(kernel)).toBe(await inMemory(events.slice(0, done + 40)));
       }
-      if (TEST_MODE === 'nftables') await removeLeavings(run);
+      if (TEST_MODE === 'nftables') await removeLeftovers(run);
       const { writes } = kernel.counters;
       await expectNoDrift(run);
       expect(kernel.counters.writes).toBe(writes);

@@ -4,7 +4,7 @@ import { createCommandRunner } from '../../kernel/command-runner.ts';
 import { processIptablesFacts } from '../../kernel/iptables/iptables-facts.ts';
 import { type FoundTables, Leftovers } from '../../kernel/leftovers/leftovers.ts';
 import { createNftablesKernel, createNftablesKernelReader } from '../../kernel/nftables/nftables-kernel.ts';
-import { previewOfNothing } from '../../kernel/nftables/preview/nft-preview.ts';
+import { previewOfNothing } from '../../kernel/nftables/nft-preview.ts';
 import { proxyTables } from '../../kernel/nftables/proxy-tables.ts';
 import { rulesWithoutMark } from '../../plan/ipvs/plan-rules.ts';
 import type { Mode, ModeParts } from './mode.ts';

@@ -8,20 +8,20 @@ import type { Endpoint } from '../../state/real-server.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, borrows, virtualServerKey } from '../../state/virtual-server.ts';
 import { bisect } from '../bisect.ts';
-import { readRanges } from './firewall-objects.ts';
+import { readRanges } from './objects/firewall-objects.ts';
 import { TABLE_OWNED } from '../kernel-error.ts';
 import type { ExpectedServers } from '../kernel.ts';
-import { MOST_ELEMENTS, type NftMessage } from './nft-message.ts';
-import type { ElementOf, NftRefusal } from './nft-port.ts';
+import { MOST_ELEMENTS, type NftMessage } from './port/nft-message.ts';
+import type { ElementOf, NftRefusal } from './port/nft-port.ts';
 import type { ModeObserver } from '../mode-observer.ts';
-import { type ServiceParts, type SharedChains, hasOwnList, serviceParts } from './service-objects.ts';
+import { type ServiceParts, type SharedChains, hasOwnList, serviceParts } from './objects/service-objects.ts';
 import { type AppliedOps, type ServiceState, applyServiceOps } from '../service-ops.ts';
-import { ENDPOINTS, LISTS, SHARED_ENDPOINTS, constantSets } from './sets.ts';
-import { type ListTargets, chainOf, findLists, listChainName } from './shared-list.ts';
+import { ENDPOINTS, LISTS, SHARED_ENDPOINTS, constantSets } from './objects/sets.ts';
+import { type ListTargets, chainOf, findLists, listChainName } from './objects/shared-list.ts';
 import { TableChange, elementId, sameData } from './table-change.ts';
 import { type ObservedService, type Services, readOwnElements } from './table-reader.ts';
 import { type TableView, nextOf } from './table-view.ts';
-import { type FoundTraits, foundObjects, traitObjects } from './trait-elements.ts';
+import { type FoundTraits, foundObjects, traitObjects } from './objects/trait-elements.ts';
 import type { TraitsByServer } from './trait-reader.ts';
 import { type EntryUnit, type ServiceUnit, type Unit, partsOf, unitsOf } from './units.ts';
 
@@ -63,7 +63,7 @@ export class NftTables {
       for (const failure of impossible) failures.push(failure);
       const view = this.#viewOf(family);
       // An endpoint that is new may need the place of one that was left.
-      if (all.length > 0) await view.leavings.remove(view);
+      if (all.length > 0) await view.leftovers.remove(view);
       const { refused, stoppedBy } = await bisect(
         partsOf(all, ({ id }) => view.countOf(id), this.#most),
         {
@@ -78,11 +78,11 @@ export class NftTables {
     return { failures, ...(stopped !== undefined && { stopped }) };
   }
 
-  /** Deletes what changes have left. If it cannot be read what of it is in use again, it stays. */
-  async removeLeavings(observer: Pick<ModeObserver, 'cleanUpFailed'>): Promise<void> {
+  /** If it cannot be read which leftovers are in use again, they stay. */
+  async removeLeftovers(observer: Pick<ModeObserver, 'cleanUpFailed'>): Promise<void> {
     for (const family of IP_FAMILIES) {
       const view = this.#viewOf(family);
-      if (!(await view.leavings.remove(view).catch(() => false))) observer.cleanUpFailed(family);
+      if (!(await view.leftovers.remove(view).catch(() => false))) observer.cleanUpFailed(family);
     }
   }
 
@@ -193,7 +193,7 @@ class Attempt {
       if (!(await this.#isAsRecalled(found.generation))) continue;
       const refusal = await this.#commit(transactions, attempt < ATTEMPTS ? found.generation : undefined);
       if (refusal === undefined) {
-        this.#view.leavings.add(change.left);
+        this.#view.leftovers.add(change.leftovers);
         for (const [id, endpoints] of this.#after) this.#view.remember(id, endpoints);
       }
       if (refusal === undefined || attempt === ATTEMPTS || !CHANGED_MEANWHILE.has(refusal.code)) return refusal;

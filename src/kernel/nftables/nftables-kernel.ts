@@ -25,17 +25,17 @@ import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';
 import { type ModeObserver, NO_MODE_OBSERVER } from '../mode-observer.ts';
 import { readOnlyKernel } from '../kernel-reader.ts';
 import { requireExpressions } from './expression-probe.ts';
-import { LeavingsRemoval } from './leavings-removal.ts';
-import { NftLink } from './nft-link.ts';
+import { LeftoverRemoval } from './leftover-removal.ts';
+import { NftLink } from './port/nft-link.ts';
 import { messageText } from './preview/message-text.ts';
-import { previewOf } from './preview/nft-preview.ts';
-import type { NftMessage } from './nft-message.ts';
-import { type NftPort, requireCommitted } from './nft-port.ts';
+import { previewOf } from './nft-preview.ts';
+import type { NftMessage } from './port/nft-message.ts';
+import { type NftPort, requireCommitted } from './port/nft-port.ts';
 import { NftTables, byFamily, skeleton } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
 import { checkRules } from './rule-check.ts';
 import { TranslatingKernel, realServerOf } from '../linux/translating-kernel.ts';
-import { NODE_SETS, constantSets } from './sets.ts';
+import { NODE_SETS, constantSets } from './objects/sets.ts';
 import { SurplusRemoval } from './surplus-removal.ts';
 import { findServers, listServers } from './server-reader.ts';
 import { readEntries } from './table-reader.ts';
@@ -76,22 +76,20 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   readonly #inOrder = new Map<IpFamily, { readonly generation: number; readonly settings: RuleSettings }>();
   readonly #own = new OwnTransactions();
   readonly #surplus: SurplusRemoval;
-  readonly #unused: SurplusRemoval;
   /** Changes wait for the last attempt of a check of the rules, and it for them. */
   readonly #turns = new Turns();
   #onStateLost: (reason: string) => void = () => undefined;
   readonly #tables = new NftTables((family) => this.#view(family));
-  readonly #leavings = new LeavingsRemoval({
+  readonly #leftovers = new LeftoverRemoval({
     // A process that only reads deletes nothing.
-    isNeeded: () => [...this.#views].some(([family, { leavings }]) => this.#served.has(family) && !leavings.isEmpty),
-    remove: () => this.#turns.run(() => this.#tables.removeLeavings(this.#observer)),
+    isNeeded: () => [...this.#views].some(([family, { leftovers }]) => this.#served.has(family) && !leftovers.isEmpty),
+    remove: () => this.#turns.run(() => this.#tables.removeLeftovers(this.#observer)),
   });
 
   constructor(node: NodeKernel, port?: NftPort, observer = NO_MODE_OBSERVER) {
     super(node);
     this.#observer = observer;
     this.#surplus = new SurplusRemoval(node.log, observer);
-    this.#unused = new SurplusRemoval(node.log, observer);
     this.#port =
       port === undefined
         ? once(() => new NftLink(node.open(NETLINK_NETFILTER, SEND_BUFFER), node.countWrites))
@@ -175,12 +173,12 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
       const failures = refusalsOf([...now], error).map(({ item, ...rest }) => ({ op: item, ...rest }));
       return { failures, stopped: errorText(error) };
     } finally {
-      this.#leavings.restart();
+      this.#leftovers.restart();
     }
   }
 
   override async close(): Promise<void> {
-    await this.#leavings.close();
+    await this.#leftovers.close();
     await super.close();
   }
 
@@ -190,7 +188,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
       for (const family of this.#readable(without)) {
         for (const server of await listServers(this.#view(family))) found.push(server);
       }
-      this.#leavings.start();
+      this.#leftovers.start();
       return found;
     });
   }
@@ -213,7 +211,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
           found.set(key, state.endpoints.map(realServerOf));
         }
       }
-      this.#leavings.start();
+      this.#leftovers.start();
       return found;
     });
 
@@ -271,7 +269,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     if (!(await port.hasTable(family)) && (await this.#ensureTable(family))) {
       this.#onStateLost(`table ${nftTable(family)} was deleted`);
     }
-    const { repairs, chains, surplus, unused } = await checkRules(port, settings, family);
+    const { repairs, chains, surplus, leftovers } = await checkRules(port, settings, family);
     let current = generation;
     for (const messages of repairs) {
       const refusal = await port.commit(family, messages, current);
@@ -280,17 +278,17 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
       if (current !== undefined) current = nextOf(current);
     }
     this.#outdated.delete(family);
-    const { gone, interrupted } = await this.#surplus.run(port, family, surplus, current);
-    if (repairs.length + gone.length > 0) {
-      const deleted = gone.filter(({ kind }) => kind === 'delete-chain').map(({ name }) => name);
+    // Packets may still need leftovers of the repairs. Without a generation, leftovers may be in use again.
+    const isQuiet = repairs.length === 0 && current !== undefined;
+    const unneeded = isQuiet ? [...surplus, ...leftovers] : surplus;
+    const { gone, interrupted } = await this.#surplus.run(port, family, unneeded, current);
+    const repaired = gone.filter((each) => surplus.includes(each));
+    if (repairs.length + repaired.length > 0) {
+      const deleted = repaired.filter(({ kind }) => kind === 'delete-chain').map(({ name }) => name);
       return { changed: true, chains: [...new Set([...chains, ...deleted])] };
     }
-    if (interrupted) return undefined;
-    if (generation !== undefined) {
-      this.#inOrder.set(family, { generation, settings });
-      // If the ruleset has changed meanwhile, they may be in use again. Then the next check deletes them.
-      await this.#unused.run(port, family, unused, generation);
-    }
+    if (interrupted && surplus.length > 0) return undefined;
+    if (generation !== undefined) this.#inOrder.set(family, { generation, settings });
     return UNCHANGED;
   }
 

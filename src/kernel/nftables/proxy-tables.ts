@@ -6,7 +6,7 @@ import { KernelError } from '../kernel-error.ts';
 import { reasonOf } from '../../state/outcome.ts';
 import { withKernelError } from '../linux/netlink-failure.ts';
 import { TABLE } from '../../state/nft-table.ts';
-import { NftLink } from './nft-link.ts';
+import { NftLink } from './port/nft-link.ts';
 import { type TableState, tableState } from './table-take-over.ts';
 
 /** The tables of nftables mode, of this program or of kube-proxy, and the chains of other tables. */

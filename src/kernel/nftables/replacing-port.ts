@@ -1,8 +1,8 @@
 import type { IpFamily } from '../../base/ip.ts';
-import type { ChainPlan } from './base-chains.ts';
-import type { NftMessage } from './nft-message.ts';
-import type { NftPort } from './nft-port.ts';
-import { constantSets } from './sets.ts';
+import type { ChainPlan } from './objects/base-chains.ts';
+import type { NftMessage } from './port/nft-message.ts';
+import type { NftPort } from './port/nft-port.ts';
+import { constantSets } from './objects/sets.ts';
 import { rulesOf } from './table-change.ts';
 
 export interface ReplacingPort extends NftPort {

@@ -5,17 +5,23 @@ import type { ObservedRule } from '../../netlink/family/nf-tables/rule.ts';
 import { type VirtualServerId, borrows } from '../../state/virtual-server.ts';
 import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
-import { isAffinityChain } from './affinity-chains.ts';
-import { type ChainPlan, baseChains } from './base-chains.ts';
-import { firewallByName, isFirewallChain } from './firewall-objects.ts';
-import { serviceKey } from './keys.ts';
-import { MOST_ELEMENTS, type NftMessage, type SetDefinition } from './nft-message.ts';
-import type { ElementOf, NftPort, ObservedChain } from './nft-port.ts';
+import { isAffinityChain } from './objects/affinity-chains.ts';
+import { type ChainPlan, baseChains } from './objects/base-chains.ts';
+import { firewallByName, isFirewallChain } from './objects/firewall-objects.ts';
+import { serviceKey } from './objects/keys.ts';
+import { MOST_ELEMENTS, type NftMessage, type SetDefinition } from './port/nft-message.ts';
+import type { ElementOf, NftPort, ObservedChain } from './port/nft-port.ts';
 import { sameRules } from './same-rules.ts';
-import type { SharedChain } from './shared-chain.ts';
-import { type ServiceObjects, chooseChain, readFirstChain, rejectingChain, serviceParts } from './service-objects.ts';
-import { FIREWALL_IPS, LISTS, SERVICE_IPS, constantSets, isOfEarlierVersion, isOfSharedChain } from './sets.ts';
-import { isListChain, listChain, listChainName, readLists } from './shared-list.ts';
+import type { SharedChain } from './objects/shared-chain.ts';
+import {
+  type ServiceObjects,
+  chooseChain,
+  readFirstChain,
+  rejectingChain,
+  serviceParts,
+} from './objects/service-objects.ts';
+import { FIREWALL_IPS, LISTS, SERVICE_IPS, constantSets, isOfEarlierVersion, isOfSharedChain } from './objects/sets.ts';
+import { isListChain, listChain, listChainName, readLists } from './objects/shared-list.ts';
 import { type Surplus, inOrderOfDeletion } from './surplus-removal.ts';
 import { TableChange, elementId, rulesOf } from './table-change.ts';
 import { HEADS, type Head, readEndpoints, readHeads } from './table-reader.ts';
@@ -30,10 +36,10 @@ export interface RuleCheck {
   readonly repairs: readonly (readonly NftMessage[])[];
   /** The chains that the repairs write. */
   readonly chains: readonly string[];
-  /** What nothing needs. It can be deleted after the repairs, in this order. */
+  /** Chains and sets that are not wanted. They can be deleted after the repairs, in this order. */
   readonly surplus: readonly Surplus[];
-  /** Chains that virtual servers shared of which none is left, and their sets. They may be deleted in this order. */
-  readonly unused: readonly Surplus[];
+  /** Chains that virtual servers shared of which none is left, and their sets: to be deleted after those. */
+  readonly leftovers: readonly Surplus[];
 }
 
 /** A check deletes no more sets, because the kernel goes through all sets before it to find each. */
@@ -97,12 +103,12 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   const surplusSets = damaged ? [] : unwanted.filter(isOfSharedChain);
   const isLasting = (name: string): boolean => isListChain(name) || namedChain(name, family) !== undefined;
   const lasting = [...observed.keys()].filter((name) => isLasting(name) && !used.has(name));
-  const unused = inOrderOfDeletion({ chains: [...lasting, ...ofShared], sets: surplusSets }, MOST_SETS);
+  const leftovers = inOrderOfDeletion({ chains: [...lasting, ...ofShared], sets: surplusSets }, MOST_SETS);
   return {
     repairs: repairs.filter(({ length }) => length > 0),
     chains: [...wrong.map(({ name }) => name), ...filled],
     surplus,
-    unused,
+    leftovers,
   };
 }
 

@@ -2,7 +2,7 @@ import { NOWHERE, type VirtualServer, type VirtualServerId, virtualServerKey } f
 import { virtualServerOf } from '../linux/translating-kernel.ts';
 import type { Head } from './table-reader.ts';
 import type { TableView } from './table-view.ts';
-import { traitsOf } from './trait-elements.ts';
+import { traitsOf } from './objects/trait-elements.ts';
 import { type ExpectedTraits, type TraitsByServer, readAllRanges, readTraits } from './trait-reader.ts';
 
 /** Returns all virtual servers of a family, without endpoints. */

@@ -1,13 +1,14 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { Log } from '../../observe/log/log.ts';
 import { nftTable } from '../../state/nft-table.ts';
+import { type Bisected, bisect } from '../bisect.ts';
 import type { ModeObserver } from '../mode-observer.ts';
 import { reasonOf } from '../../state/outcome.ts';
-import { isEndpointChain } from './affinity-chains.ts';
-import type { NftMessage } from './nft-message.ts';
-import type { NftPort, NftRefusal } from './nft-port.ts';
-import { isOfClients } from './sets.ts';
-import { type Unused, deletions } from './shared-chain.ts';
+import { isEndpointChain } from './objects/affinity-chains.ts';
+import type { NftMessage } from './port/nft-message.ts';
+import type { NftPort, NftRefusal } from './port/nft-port.ts';
+import { isOfClients } from './objects/sets.ts';
+import { type ChainsAndSets, deletions } from './objects/shared-chain.ts';
 import { nextOf } from './table-view.ts';
 
 /** A chain or set to delete. */
@@ -20,10 +21,6 @@ export interface Removed {
   readonly gone: readonly Surplus[];
   /** Whether another program changed the ruleset, so that the rest was not tried. */
   readonly interrupted: boolean;
-}
-
-interface Refused extends Surplus {
-  readonly refusal: NftRefusal;
 }
 
 function deletionsOf(some: readonly Surplus[]): readonly NftMessage[] {
@@ -49,35 +46,29 @@ export class SurplusRemoval {
    */
   async run(port: NftPort, family: IpFamily, surplus: readonly Surplus[], generation?: number): Promise<Removed> {
     const gone: Surplus[] = [];
-    const refused: Refused[] = [];
     let current = generation;
-    let interrupted = false;
-    const remove = async (some: readonly Surplus[]): Promise<void> => {
-      const [first] = some;
-      if (first === undefined || interrupted) return;
-      const refusal = await port.commit(family, deletionsOf(some), current);
-      if (refusal === undefined) {
+    const { refused, stoppedBy } = await bisect<Surplus, NftRefusal>(surplus.length === 0 ? [] : [surplus], {
+      write: async (some) => {
+        const refusal = await port.commit(family, deletionsOf(some), current);
+        if (refusal !== undefined) return refusal;
         if (current !== undefined) current = nextOf(current);
         for (const each of some) gone.push(each);
-      } else if (current !== undefined && refusal.code === 'ERESTART') {
-        interrupted = true;
-      } else if (some.length === 1) {
-        refused.push({ ...first, refusal });
-      } else {
-        const half = Math.ceil(some.length / 2);
-        await remove(some.slice(0, half));
-        await remove(some.slice(half));
-      }
-    };
-    await remove(surplus);
-    if (!interrupted) this.#tell(family, refused);
-    return { gone, interrupted };
+        return undefined;
+      },
+      isOfAll: ({ code }) => Promise.resolve(current !== undefined && code === 'ERESTART'),
+      inOrder: true,
+    });
+    if (stoppedBy === undefined) this.#tell(family, refused);
+    return { gone, interrupted: stoppedBy !== undefined };
   }
 
-  #tell(family: IpFamily, refused: readonly Refused[]): void {
+  #tell(family: IpFamily, refused: Bisected<Surplus, NftRefusal>['refused']): void {
     const [first] = refused;
     if (first !== undefined) this.#observer.cleanUpFailed(family);
-    const names = refused.map(({ kind, name }) => `${kind === 'delete-chain' ? 'chain' : 'set'} ${name}`).join(', ');
+    const names = refused
+      .flatMap(({ units }) => units)
+      .map(({ kind, name }) => `${kind === 'delete-chain' ? 'chain' : 'set'} ${name}`)
+      .join(', ');
     if (first !== undefined && names !== this.#told.get(family)) {
       const reason = reasonOf(first.refusal);
       this.#log.warn(
@@ -93,7 +84,7 @@ export class SurplusRemoval {
  * chains of endpoints come after those whose rules and maps lead there, and the sets of clients, which the rules of both
  * use, last. With more than `most` sets, it ends after so many.
  */
-export function inOrderOfDeletion({ chains, sets }: Unused, most: number): readonly Surplus[] {
+export function inOrderOfDeletion({ chains, sets }: ChainsAndSets, most: number): readonly Surplus[] {
   const ordered = [
     ...chains.filter((name) => !isEndpointChain(name)).map(chain),
     ...sets.filter((name) => !isOfClients(name)).map(set),

@@ -1,15 +1,28 @@
 import { ElementList } from '../../netlink/family/nf-tables/element-list.ts';
 import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
+import type { VirtualServerId } from '../../state/virtual-server.ts';
 import { chunks } from '../linux/slices.ts';
-import type { ChainPlan } from './base-chains.ts';
-import type { Left, LeftEndpoint } from './leavings.ts';
-import type { NftMessage } from './nft-message.ts';
-import type { ElementOf } from './nft-port.ts';
-import type { ServiceObjects, SharedChains } from './service-objects.ts';
-import { ENDPOINTS, SHARED_ENDPOINTS } from './sets.ts';
-import type { SharedChain } from './shared-chain.ts';
+import type { ChainPlan } from './objects/base-chains.ts';
+import type { NftMessage } from './port/nft-message.ts';
+import type { ElementOf } from './port/nft-port.ts';
+import type { ServiceObjects, SharedChains } from './objects/service-objects.ts';
+import { ENDPOINTS, SHARED_ENDPOINTS } from './objects/sets.ts';
+import type { SharedChain } from './objects/shared-chain.ts';
 
 const NOTHING: ServiceObjects = { elements: [] };
+
+export interface LeftoverEndpoint extends Pick<ElementOf, 'set' | 'key'> {
+  /** The virtual server whose shared list it was in. If no list can be the one, it is absent. */
+  readonly list?: VirtualServerId;
+}
+
+/** What a change does not need any more, but packets that are on their way may need. */
+export interface Leftovers {
+  /** Endpoints beyond the number of a virtual server. */
+  readonly endpoints: readonly LeftoverEndpoint[];
+  /** Chains to which a virtual server led. */
+  readonly shared: readonly SharedChains[];
+}
 
 /** Collects changes of our table of one family, and puts them in an order in which none refers to a missing object. */
 export class TableChange {
@@ -17,8 +30,8 @@ export class TableChange {
   readonly #needed = new Set<string>();
   readonly #deleted = new Map<string, ElementList>();
   readonly #added = new Map<string, ElementList>();
-  readonly #leftEndpoints: LeftEndpoint[] = [];
-  readonly #leftShared = new Map<string, SharedChains>();
+  readonly #leftoverEndpoints: LeftoverEndpoint[] = [];
+  readonly #leftoverShared = new Map<string, SharedChains>();
   /** Chains whose rules change, if they exist. */
   readonly #rewritten = new Map<string, ChainPlan>();
   /** Whether a virtual server leads to another chain than before. */
@@ -42,7 +55,7 @@ export class TableChange {
     this.#replaceElements(before, after);
     if (after.shared !== undefined) this.#need(after.shared);
     if (before.shared === undefined || before.shared.name === after.shared?.name) return;
-    if (before.shared.isBorrowed !== true) this.#leftShared.set(before.shared.name, before.shared);
+    if (before.shared.isBorrowed !== true) this.#leftoverShared.set(before.shared.name, before.shared);
     this.#moves ||= after.shared !== undefined;
   }
 
@@ -51,9 +64,9 @@ export class TableChange {
     this.#rewritten.set(chain.name, chain);
   }
 
-  /** What becomes superfluous by the changes, but is not to be deleted with them. */
-  get left(): Left {
-    return { endpoints: this.#leftEndpoints, shared: [...this.#leftShared.values()] };
+  /** They must not be deleted together with the changes. */
+  get leftovers(): Leftovers {
+    return { endpoints: this.#leftoverEndpoints, shared: [...this.#leftoverShared.values()] };
   }
 
   /** The number of elements that are deleted and added. */
@@ -130,8 +143,8 @@ export class TableChange {
       this.addElement(element.set, element);
     }
     for (const element of surplus.values()) {
-      if (element.set === SHARED_ENDPOINTS) this.#leftEndpoints.push({ ...element, ...(list && { list }) });
-      else if (element.set === ENDPOINTS && shared !== undefined) this.#leftEndpoints.push(element);
+      if (element.set === SHARED_ENDPOINTS) this.#leftoverEndpoints.push({ ...element, ...(list && { list }) });
+      else if (element.set === ENDPOINTS && shared !== undefined) this.#leftoverEndpoints.push(element);
       else this.deleteElement(element.set, element);
     }
   }

@@ -14,13 +14,13 @@ import {
   serviceOfKey,
   sharedIndexOfKey,
   sharedKey,
-} from './keys.ts';
-import type { RecalledList } from './list-order.ts';
-import type { ElementOf, NftPort } from './nft-port.ts';
-import { readFirstChain } from './service-objects.ts';
+} from './objects/keys.ts';
+import type { RecalledList } from './objects/list-order.ts';
+import type { ElementOf, NftPort } from './port/nft-port.ts';
+import { readFirstChain } from './objects/service-objects.ts';
 import type { ServiceState } from '../service-ops.ts';
-import { ENDPOINTS, LISTS, NO_ENDPOINT_SERVICES, type NodeSet, SERVICE_IPS, SHARED_ENDPOINTS } from './sets.ts';
-import { type ListTargets, chainOf, findLists, readListChain, readLists } from './shared-list.ts';
+import { ENDPOINTS, LISTS, NO_ENDPOINT_SERVICES, type NodeSet, SERVICE_IPS, SHARED_ENDPOINTS } from './objects/sets.ts';
+import { type ListTargets, chainOf, findLists, readListChain, readLists } from './objects/shared-list.ts';
 
 /** A virtual server as its element in a verdict map describes it. */
 export interface Head {

@@ -3,11 +3,11 @@ import { familyOfOp } from '../../state/op.ts';
 import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import { Transaction } from '../../state/transaction.ts';
-import { baseChains } from './base-chains.ts';
-import type { NftPort, NftRefusal } from './nft-port.ts';
+import { baseChains } from './objects/base-chains.ts';
+import type { NftPort, NftRefusal } from './port/nft-port.ts';
 import { NftTables } from './nft-tables.ts';
 import { replacingPort, contents } from './replacing-port.ts';
-import { ENDPOINTS, constantSets } from './sets.ts';
+import { ENDPOINTS, constantSets } from './objects/sets.ts';
 import { TableView } from './table-view.ts';
 
 /** Maps that kube-proxy creates when it starts, also in a table of ours. We never create them. */

@@ -3,13 +3,14 @@ import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '.
 import type { Endpoint } from '../../state/real-server.ts';
 import type { ExpectedServers } from '../kernel.ts';
 import type { OwnTransactions } from '../own-transactions.ts';
-import { ListOrder, type RecalledList } from './list-order.ts';
-import type { NftMessage } from './nft-message.ts';
-import { type LeftEndpoint, Leavings } from './leavings.ts';
-import type { NftPort, NftRefusal } from './nft-port.ts';
-import { listNumbers, listOfKey, sharedKey } from './keys.ts';
-import { SHARED_ENDPOINTS } from './sets.ts';
-import { readListChain, readLists } from './shared-list.ts';
+import { ListOrder, type RecalledList } from './objects/list-order.ts';
+import type { NftMessage } from './port/nft-message.ts';
+import type { LeftoverEndpoint } from './table-change.ts';
+import { TableLeftovers } from './table-leftovers.ts';
+import type { NftPort, NftRefusal } from './port/nft-port.ts';
+import { listNumbers, listOfKey, sharedKey } from './objects/keys.ts';
+import { SHARED_ENDPOINTS } from './objects/sets.ts';
+import { readListChain, readLists } from './objects/shared-list.ts';
 import {
   HEADS,
   type Head,
@@ -20,7 +21,7 @@ import {
   readEndpoints,
   readHeads,
 } from './table-reader.ts';
-import type { FoundTraits } from './trait-elements.ts';
+import type { FoundTraits } from './objects/trait-elements.ts';
 import {
   type ExpectedTraits,
   type TraitsByServer,
@@ -53,8 +54,7 @@ export class TableView {
   /** Where they are as expected, without what else a virtual server may have. */
   #traits = new Map<VirtualServerKey, FoundTraits | undefined>();
   readonly #order = new ListOrder();
-  /** What changes have left in the table. */
-  readonly leavings = new Leavings();
+  readonly leftovers = new TableLeftovers();
   /** About how many virtual servers the table has: as listed, and as written since. */
   #size = 0;
   /** Whether each of these chains exists. */
@@ -239,7 +239,7 @@ export class TableView {
 
   /** Reads the endpoints of all virtual servers. Those that none has were left by a process that stopped, for example. */
   async #readListed(heads: readonly Head[]): Promise<Map<VirtualServerKey, ObservedService>> {
-    const others: LeftEndpoint[] = [];
+    const others: LeftoverEndpoint[] = [];
     const lists = await this.#readLenders(heads);
     const services = await readEndpoints(this.port, this.family, heads, ({ set, key }) => {
       // The kernel finds one without a key for every other key: a check of the rules deletes it.
@@ -247,7 +247,7 @@ export class TableView {
       const list = set === SHARED_ENDPOINTS ? lists.get(listOfKey(key)) : undefined;
       others.push({ set, key: key.slice(), ...(list && { list }) });
     });
-    this.leavings.add({ endpoints: others, shared: [] });
+    this.leftovers.add({ endpoints: others, shared: [] });
     this.#order.clear();
     this.#checkOrder(services);
     return new Map(services);

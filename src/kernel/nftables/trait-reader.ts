@@ -7,12 +7,12 @@ import {
   type VirtualServerKey,
   virtualServerKey,
 } from '../../state/virtual-server.ts';
-import { readRanges } from './firewall-objects.ts';
-import { addressAt, clientKey, serviceKey, serviceKeyLength, serviceOfKey } from './keys.ts';
-import type { ElementOf, NftPort } from './nft-port.ts';
-import { FIREWALL_IPS, FIREWALL_NODES, TRAIT_SETS, type TraitSet } from './sets.ts';
+import { readRanges } from './objects/firewall-objects.ts';
+import { addressAt, clientKey, serviceKey, serviceKeyLength, serviceOfKey } from './objects/keys.ts';
+import type { ElementOf, NftPort } from './port/nft-port.ts';
+import { FIREWALL_IPS, FIREWALL_NODES, TRAIT_SETS, type TraitSet } from './objects/sets.ts';
 import type { AtGeneration } from './table-reader.ts';
-import { type FoundTraits, traitSetOf } from './trait-elements.ts';
+import { type FoundTraits, traitSetOf } from './objects/trait-elements.ts';
 
 export type TraitsByServer = ReadonlyMap<VirtualServerKey, FoundTraits>;
 

@@ -6,9 +6,9 @@ import type { OpFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, borrows } from '../../state/virtual-server.ts';
 import { type EntryOp, byVirtualServer, sortOps } from '../translated-ops.ts';
-import { entryKey } from './keys.ts';
-import type { ElementOf } from './nft-port.ts';
-import { NODE_SETS } from './sets.ts';
+import { entryKey } from './objects/keys.ts';
+import type { ElementOf } from './port/nft-port.ts';
+import { NODE_SETS } from './objects/sets.ts';
 
 /** An entry of what Services share. */
 export interface EntryUnit {

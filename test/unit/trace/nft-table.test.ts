@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { Service } from '../../../src/kube/objects/objects.ts';
 import { FakeNftTable } from '../../fake-kernel/fake-nft-table.ts';
 import { type RulesPlane, iptablesPlane, nftablesPlane } from '../../fake-kernel/planes.ts';
-import type { NftPort } from '../../../src/kernel/nftables/nft-port.ts';
+import type { NftPort } from '../../../src/kernel/nftables/port/nft-port.ts';
 import { rulesetOfTable } from '../../trace/nft-table.ts';
 import type { Ruleset } from '../../trace/ruleset.ts';
 import { MODE_PLANS } from '../../../src/plan/mode-plans.ts';

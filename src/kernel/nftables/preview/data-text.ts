@@ -3,8 +3,8 @@ import { protocolFromNumber } from '../../../base/protocol.ts';
 import { readU32 } from '../../../netlink/codec/bytes.ts';
 import type { NftData } from '../../../netlink/family/nf-tables/data.ts';
 import { NFT_VERDICT } from '../../../netlink/family/nf-tables/data.ts';
-import { addressAt, portAt } from '../keys.ts';
-import type { SetDefinition } from '../nft-message.ts';
+import { addressAt, portAt } from '../objects/keys.ts';
+import type { SetDefinition } from '../port/nft-message.ts';
 import {
   AFFINITY_ENDPOINTS,
   CLIENTS,
@@ -14,7 +14,7 @@ import {
   affinitySet,
   constantSets,
   sourcesSet,
-} from '../sets.ts';
+} from '../objects/sets.ts';
 
 /** The name that nft has for a type of sets, an expression of that type, and the bytes of a value. */
 interface FieldType {

@@ -9,8 +9,8 @@ import {
 } from '../../../netlink/family/nf-tables/set.ts';
 import { commentOfSet } from '../../../netlink/family/nf-tables/user-data.ts';
 import { TABLE_COMMENT, nftTable } from '../../../state/nft-table.ts';
-import { addressAt } from '../keys.ts';
-import type { NftMessage, SetDefinition } from '../nft-message.ts';
+import { addressAt } from '../objects/keys.ts';
+import type { NftMessage, SetDefinition } from '../port/nft-message.ts';
 import { dataText, definitionOf, fieldTypes, valueText } from './data-text.ts';
 import { intervalTexts } from './interval-text.ts';
 import { ruleText } from './nft-rule-text.ts';

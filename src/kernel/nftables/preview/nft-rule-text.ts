@@ -2,7 +2,7 @@ import { type IpFamily, formatIp } from '../../../base/ip.ts';
 import { readBe16, readText, readU32 } from '../../../netlink/codec/bytes.ts';
 import type { NftExpression } from '../../../netlink/family/nf-tables/expression.ts';
 import { nftFamily } from '../../../state/nft-table.ts';
-import { addressAt } from '../keys.ts';
+import { addressAt } from '../objects/keys.ts';
 import {
   IFNAMSIZ,
   NFT_CMP_NEQ,
@@ -14,7 +14,7 @@ import {
   NFT_REG_1,
   NFT_REG_VERDICT,
   NF_NAT_RANGE_PROTO_RANDOM_FULLY,
-} from '../steps.ts';
+} from '../objects/steps.ts';
 import {
   definitionOf,
   endpointText,
@@ -35,7 +35,7 @@ type Field = 'address' | 'port' | 'icmp' | 'protocol' | 'mark' | 'interface' | '
 
 type Expression<Name extends NftExpression['name']> = Extract<NftExpression, { readonly name: Name }>;
 
-/** Returns a rule of ours as nft lists it. Its expressions are those of src/kernel/nftables/steps.ts. */
+/** Returns a rule of ours as nft lists it. Its expressions are those of src/kernel/nftables/objects/steps.ts. */
 export function ruleText(expressions: readonly NftExpression[], family: IpFamily): string {
   const writer = new RuleWriter(family);
   for (const expression of expressions) writer.add(expression);

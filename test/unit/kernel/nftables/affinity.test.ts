@@ -2,11 +2,18 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import { NFT_VERDICT } from '../../../../src/netlink/family/nf-tables/data.ts';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
-import { serviceKey } from '../../../../src/kernel/nftables/keys.ts';
-import type { NftMessage } from '../../../../src/kernel/nftables/nft-message.ts';
+import { serviceKey } from '../../../../src/kernel/nftables/objects/keys.ts';
+import type { NftMessage } from '../../../../src/kernel/nftables/port/nft-message.ts';
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
-import { affinityMap, affinitySet } from '../../../../src/kernel/nftables/sets.ts';
-import { chooseIndex, goto, inSet, rememberClient, rule, translateTo } from '../../../../src/kernel/nftables/steps.ts';
+import { affinityMap, affinitySet } from '../../../../src/kernel/nftables/objects/sets.ts';
+import {
+  chooseIndex,
+  goto,
+  inSet,
+  rememberClient,
+  rule,
+  translateTo,
+} from '../../../../src/kernel/nftables/objects/steps.ts';
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import type { Op } from '../../../../src/state/op.ts';
 import { Transaction } from '../../../../src/state/transaction.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
-import { MOST_ELEMENTS, type NftMessage } from '../../../../src/kernel/nftables/nft-message.ts';
+import { MOST_ELEMENTS, type NftMessage } from '../../../../src/kernel/nftables/port/nft-message.ts';
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { addressTraits } from '../../../../src/state/address-traits.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
-import type { NftMessage } from '../../../../src/kernel/nftables/nft-message.ts';
+import type { NftMessage } from '../../../../src/kernel/nftables/port/nft-message.ts';
 import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
 import { TestLog } from '../../../support/reconciling.ts';
 

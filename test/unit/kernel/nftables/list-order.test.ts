@@ -1,7 +1,7 @@
 import { describe, expect, jest, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { IpFamily } from '../../../../src/base/ip.ts';
-import { ListOrder } from '../../../../src/kernel/nftables/list-order.ts';
+import { ListOrder } from '../../../../src/kernel/nftables/objects/list-order.ts';
 import type { Service } from '../../../../src/kube/objects/objects.ts';
 import type { SourceEvent } from '../../../../src/kube/objects/source.ts';
 import { virtualServerKey } from '../../../../src/state/virtual-server.ts';

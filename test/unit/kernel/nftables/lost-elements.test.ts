@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { constantSets } from '../../../../src/kernel/nftables/sets.ts';
+import { constantSets } from '../../../../src/kernel/nftables/objects/sets.ts';
 import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
 import { nftablesPlane } from '../../../fake-kernel/planes.ts';
 import { endpoint, listed, port, service, slice } from '../../../support/objects.ts';

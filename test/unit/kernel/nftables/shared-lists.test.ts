@@ -1,7 +1,7 @@
 import { describe, expect, jest, test } from '@jest/globals';
 import type { IpFamily } from '../../../../src/base/ip.ts';
 import type { Kernel } from '../../../../src/kernel/kernel.ts';
-import type { NftMessage } from '../../../../src/kernel/nftables/nft-message.ts';
+import type { NftMessage } from '../../../../src/kernel/nftables/port/nft-message.ts';
 import type { Service } from '../../../../src/kube/objects/objects.ts';
 import type { SourceEvent } from '../../../../src/kube/objects/source.ts';
 import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
@@ -138,7 +138,7 @@ class Bed {
     };
   }
 
-  /** Leavings are deleted before the next change. */
+  /** Leftovers are deleted before the next change. */
   async nextChange(): Promise<void> {
     await this.settle(
       { kind: 'service', event: { type: 'applied', object: service('other', '10.96.0.99') } },

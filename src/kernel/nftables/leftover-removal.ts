@@ -2,19 +2,19 @@
 const FIRST_MS = 1_000;
 const MOST_MS = 64_000;
 
-export interface LeavingsRemovalOptions {
+export interface LeftoverRemovalOptions {
   readonly isNeeded: () => boolean;
   /** Deletes what can be deleted. */
   readonly remove: () => Promise<void>;
 }
 
-/** Deletes what changes have left, a second later. What cannot be deleted is tried again, each time after twice the delay. */
-export class LeavingsRemoval {
-  readonly #options: LeavingsRemovalOptions;
+/** Deletes the leftovers of changes, a second later. What cannot be deleted is tried again, each time after twice the delay. */
+export class LeftoverRemoval {
+  readonly #options: LeftoverRemovalOptions;
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  constructor(options: LeavingsRemovalOptions) {
+  constructor(options: LeftoverRemovalOptions) {
     this.#options = options;
   }
 

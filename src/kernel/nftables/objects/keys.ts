@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
-import { type IpAddress, type IpFamily, ip4FromBytes, ip6FromBytes, isIp4 } from '../../base/ip.ts';
-import { toPort } from '../../base/port.ts';
-import { PROTOCOL_NUMBER, protocolFromNumber } from '../../base/protocol.ts';
-import { readU32 } from '../../netlink/codec/bytes.ts';
-import type { IpSetEntry, IpSetType } from '../../state/ip-set.ts';
-import type { RealServer } from '../../state/real-server.ts';
-import type { VirtualServerId } from '../../state/virtual-server.ts';
+import { type IpAddress, type IpFamily, ip4FromBytes, ip6FromBytes, isIp4 } from '../../../base/ip.ts';
+import { toPort } from '../../../base/port.ts';
+import { PROTOCOL_NUMBER, protocolFromNumber } from '../../../base/protocol.ts';
+import { readU32 } from '../../../netlink/codec/bytes.ts';
+import type { IpSetEntry, IpSetType } from '../../../state/ip-set.ts';
+import type { RealServer } from '../../../state/real-server.ts';
+import type { VirtualServerId } from '../../../state/virtual-server.ts';
 
 // A key of several fields fills whole registers of 4 bytes for each: an address, a protocol (1 byte and padding), a port
 // (2 bytes and padding), all in network byte order. A number is in host byte order (little-endian, as in the codec).

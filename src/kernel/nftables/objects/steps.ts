@@ -1,10 +1,10 @@
-import type { Cidr } from '../../base/cidr.ts';
-import { type IpAddress, type IpFamily, familyOf } from '../../base/ip.ts';
-import type { Port } from '../../base/port.ts';
-import { PROTOCOL_NUMBER, type Protocol } from '../../base/protocol.ts';
-import { addressFamily } from '../../netlink/codec/address-family.ts';
-import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
-import type { NftExpression } from '../../netlink/family/nf-tables/expression.ts';
+import type { Cidr } from '../../../base/cidr.ts';
+import { type IpAddress, type IpFamily, familyOf } from '../../../base/ip.ts';
+import type { Port } from '../../../base/port.ts';
+import { PROTOCOL_NUMBER, type Protocol } from '../../../base/protocol.ts';
+import { addressFamily } from '../../../netlink/codec/address-family.ts';
+import { NFT_VERDICT } from '../../../netlink/family/nf-tables/data.ts';
+import type { NftExpression } from '../../../netlink/family/nf-tables/expression.ts';
 import { addressKey, addressLength, portKey } from './keys.ts';
 
 /** The expressions of a rule, or of a part of it. */

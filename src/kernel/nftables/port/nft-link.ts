@@ -1,9 +1,9 @@
 import { constants } from 'node:os';
-import type { IpFamily } from '../../base/ip.ts';
-import { MessageWriter } from '../../netlink/codec/message-writer.ts';
-import type { SocketConnection } from '../../netlink/transport/connection.ts';
-import { NetlinkError } from '../../netlink/error.ts';
-import { beginBatch, endBatch } from '../../netlink/family/nf-tables/nft-batch.ts';
+import type { IpFamily } from '../../../base/ip.ts';
+import { MessageWriter } from '../../../netlink/codec/message-writer.ts';
+import type { SocketConnection } from '../../../netlink/transport/connection.ts';
+import { NetlinkError } from '../../../netlink/error.ts';
+import { beginBatch, endBatch } from '../../../netlink/family/nf-tables/nft-batch.ts';
 import {
   decodeChain,
   decodeChainUse,
@@ -11,7 +11,7 @@ import {
   dumpChains,
   getChain,
   newChain,
-} from '../../netlink/family/nf-tables/chain.ts';
+} from '../../../netlink/family/nf-tables/chain.ts';
 import {
   type NftElement,
   decodeElements,
@@ -19,10 +19,16 @@ import {
   dumpElements,
   getElement,
   newElements,
-} from '../../netlink/family/nf-tables/element.ts';
-import { decodeGeneration, getGeneration } from '../../netlink/family/nf-tables/generation.ts';
-import { type ObservedRule, decodeRule, deleteRules, dumpRules, newRule } from '../../netlink/family/nf-tables/rule.ts';
-import { decodeSet, deleteSet, dumpSetHeaders, newSet } from '../../netlink/family/nf-tables/set.ts';
+} from '../../../netlink/family/nf-tables/element.ts';
+import { decodeGeneration, getGeneration } from '../../../netlink/family/nf-tables/generation.ts';
+import {
+  type ObservedRule,
+  decodeRule,
+  deleteRules,
+  dumpRules,
+  newRule,
+} from '../../../netlink/family/nf-tables/rule.ts';
+import { decodeSet, deleteSet, dumpSetHeaders, newSet } from '../../../netlink/family/nf-tables/set.ts';
 import {
   NFT_TABLE_F_DORMANT,
   type NftTable,
@@ -30,13 +36,13 @@ import {
   deleteTable,
   dumpTables,
   newTable,
-} from '../../netlink/family/nf-tables/table.ts';
-import { tableComment } from '../../netlink/family/nf-tables/user-data.ts';
-import { answerOf, messages } from '../../netlink/netlink-message.ts';
-import { TABLE_OWNED } from '../kernel-error.ts';
-import { askAll } from '../linux/batch.ts';
-import { refusalOf, refusalsOf } from '../linux/netlink-failure.ts';
-import { TABLE, TABLE_COMMENT } from '../../state/nft-table.ts';
+} from '../../../netlink/family/nf-tables/table.ts';
+import { tableComment } from '../../../netlink/family/nf-tables/user-data.ts';
+import { answerOf, messages } from '../../../netlink/netlink-message.ts';
+import { TABLE_OWNED } from '../../kernel-error.ts';
+import { askAll } from '../../linux/batch.ts';
+import { refusalOf, refusalsOf } from '../../linux/netlink-failure.ts';
+import { TABLE, TABLE_COMMENT } from '../../../state/nft-table.ts';
 import type { NftMessage, SetDefinition } from './nft-message.ts';
 import type { ElementOf, NftFindings, NftLookup, NftPort, NftRefusal, ObservedChain } from './nft-port.ts';
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { type IpFamily, compareIp, formatIp } from '../../base/ip.ts';
-import type { Protocol } from '../../base/protocol.ts';
-import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
-import type { Endpoint } from '../../state/real-server.ts';
+import { type IpFamily, compareIp, formatIp } from '../../../base/ip.ts';
+import type { Protocol } from '../../../base/protocol.ts';
+import { NFT_VERDICT } from '../../../netlink/family/nf-tables/data.ts';
+import type { Endpoint } from '../../../state/real-server.ts';
 import { endpointData, indexKey } from './keys.ts';
 import { AFFINITY_ENDPOINTS, CLIENTS, affinityMap, affinitySet } from './sets.ts';
 import type { SharedChain } from './shared-chain.ts';

@@ -1,12 +1,12 @@
-import { type IpFamily, familyOf, formatIp, parseIp } from '../../base/ip.ts';
-import { toPort } from '../../base/port.ts';
-import type { Protocol } from '../../base/protocol.ts';
-import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
-import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
-import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import { type IpFamily, familyOf, formatIp, parseIp } from '../../../base/ip.ts';
+import { toPort } from '../../../base/port.ts';
+import type { Protocol } from '../../../base/protocol.ts';
+import { NFT_VERDICT } from '../../../netlink/family/nf-tables/data.ts';
+import type { NftElement } from '../../../netlink/family/nf-tables/element.ts';
+import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../../state/virtual-server.ts';
 import type { ChainPlan } from './base-chains.ts';
 import { listNumbers, serviceKey, serviceOfKey } from './keys.ts';
-import type { ElementOf, NftPort } from './nft-port.ts';
+import type { ElementOf, NftPort } from '../port/nft-port.ts';
 import { LISTS, SHARED_ENDPOINTS } from './sets.ts';
 import { chooseOfList, goto } from './steps.ts';
 

@@ -1,18 +1,18 @@
-import type { IpFamily } from '../../base/ip.ts';
+import type { IpFamily } from '../../../base/ip.ts';
 import {
   NFT_DATA_VERDICT,
   NFT_SET_EVAL,
   NFT_SET_INTERVAL,
   NFT_SET_MAP,
   NFT_SET_TIMEOUT,
-} from '../../netlink/family/nf-tables/set.ts';
-import { type TypeOf, setNotes } from '../../netlink/family/nf-tables/user-data.ts';
-import { type AddressTraits, addressTraits } from '../../state/address-traits.ts';
-import type { IpSet } from '../../state/ip-set.ts';
-import { setName, unlimitedSet } from '../../state/set-roles.ts';
-import { CLUSTER_IPS, HAIRPINS } from '../../state/nft-set-name.ts';
+} from '../../../netlink/family/nf-tables/set.ts';
+import { type TypeOf, setNotes } from '../../../netlink/family/nf-tables/user-data.ts';
+import { type AddressTraits, addressTraits } from '../../../state/address-traits.ts';
+import type { IpSet } from '../../../state/ip-set.ts';
+import { setName, unlimitedSet } from '../../../state/set-roles.ts';
+import { CLUSTER_IPS, HAIRPINS } from '../../../state/nft-set-name.ts';
 import { SHARED_KEY_LENGTH, addressLength, serviceKeyLength } from './keys.ts';
-import type { SetDefinition } from './nft-message.ts';
+import type { SetDefinition } from '../port/nft-message.ts';
 
 /** Type numbers of nft, which it stores in the kernel (nftables: datatype.h). A concatenation has 6 bits for each. */
 export const TYPE = { integer: 4, ipv4: 7, ipv6: 8, protocol: 12, port: 13 } as const;

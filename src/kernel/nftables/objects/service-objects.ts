@@ -1,12 +1,12 @@
-import { type IpFamily, familyOf } from '../../base/ip.ts';
-import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
-import { type Endpoint, hasSameIdentity } from '../../state/real-server.ts';
-import { type VirtualServerId, borrows } from '../../state/virtual-server.ts';
-import type { ServiceState } from '../service-ops.ts';
+import { type IpFamily, familyOf } from '../../../base/ip.ts';
+import { NFT_VERDICT } from '../../../netlink/family/nf-tables/data.ts';
+import { type Endpoint, hasSameIdentity } from '../../../state/real-server.ts';
+import { type VirtualServerId, borrows } from '../../../state/virtual-server.ts';
+import type { ServiceState } from '../../service-ops.ts';
 import { affinityChainName, affinityChains, readAffinityChain } from './affinity-chains.ts';
 import { REJECT, type ChainPlan } from './base-chains.ts';
 import { endpointData, endpointKey, listNumbers, serviceKey, sharedKey } from './keys.ts';
-import type { ElementOf } from './nft-port.ts';
+import type { ElementOf } from '../port/nft-port.ts';
 import type { SharedChain } from './shared-chain.ts';
 import { ENDPOINTS, LISTS, NO_ENDPOINT_SERVICES, SERVICE_IPS, SHARED_ENDPOINTS } from './sets.ts';
 import { type ListTarget, listChain, listChainName } from './shared-list.ts';

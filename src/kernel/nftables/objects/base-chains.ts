@@ -1,7 +1,7 @@
-import type { IpFamily } from '../../base/ip.ts';
-import { PROTOCOL_NUMBER } from '../../base/protocol.ts';
-import type { NftHook } from '../../netlink/family/nf-tables/chain.ts';
-import type { RuleSettings } from '../../state/rules/rule-settings.ts';
+import type { IpFamily } from '../../../base/ip.ts';
+import { PROTOCOL_NUMBER } from '../../../base/protocol.ts';
+import type { NftHook } from '../../../netlink/family/nf-tables/chain.ts';
+import type { RuleSettings } from '../../../state/rules/rule-settings.ts';
 import { FIREWALL_IPS, NO_ENDPOINT_SERVICES, SERVICE_IPS } from './sets.ts';
 import {
   NEW_CONNECTION,

@@ -1,11 +1,11 @@
-import type { Cidr } from '../../base/cidr.ts';
-import { familyOf } from '../../base/ip.ts';
-import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
-import { type AddressTraits, addressTraits } from '../../state/address-traits.ts';
-import type { VirtualServerId } from '../../state/virtual-server.ts';
+import type { Cidr } from '../../../base/cidr.ts';
+import { familyOf } from '../../../base/ip.ts';
+import { NFT_VERDICT } from '../../../netlink/family/nf-tables/data.ts';
+import { type AddressTraits, addressTraits } from '../../../state/address-traits.ts';
+import type { VirtualServerId } from '../../../state/virtual-server.ts';
 import { firewallByName, firewallObjects } from './firewall-objects.ts';
 import { clientKey, serviceKey } from './keys.ts';
-import type { ElementOf } from './nft-port.ts';
+import type { ElementOf } from '../port/nft-port.ts';
 import type { ServiceObjects } from './service-objects.ts';
 import { FIREWALL_IPS, FIREWALL_NODES, TRAIT_SETS, type TraitSet } from './sets.ts';
 

@@ -1,6 +1,6 @@
-import type { NftMessage, SetDefinition } from './nft-message.ts';
+import type { NftMessage, SetDefinition } from '../port/nft-message.ts';
 import type { ChainPlan } from './base-chains.ts';
-import type { ElementOf } from './nft-port.ts';
+import type { ElementOf } from '../port/nft-port.ts';
 
 /** A chain that several virtual servers use, and the sets and elements that exist as long as it does. */
 export interface SharedChain {
@@ -9,14 +9,14 @@ export interface SharedChain {
   readonly elements: readonly ElementOf[];
 }
 
-/** Chains of several virtual servers of which none is left, and their sets: they may be deleted. */
-export interface Unused {
+/** Names of chains, and of the sets that exist as long as these. */
+export interface ChainsAndSets {
   readonly chains: readonly string[];
   readonly sets: readonly string[];
 }
 
 /** Returns what deletes these. */
-export function deletions({ chains, sets }: Unused): readonly NftMessage[] {
+export function deletions({ chains, sets }: ChainsAndSets): readonly NftMessage[] {
   // A set can be deleted when no rule uses it, and a chain when no element of a map leads to it.
   return [
     ...chains.map((name): NftMessage => ({ kind: 'flush-chain', name })),

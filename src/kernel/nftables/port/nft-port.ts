@@ -1,10 +1,10 @@
-import type { IpFamily } from '../../base/ip.ts';
-import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
-import type { ObservedRule } from '../../netlink/family/nf-tables/rule.ts';
-import type { Refusal } from '../../state/outcome.ts';
+import type { IpFamily } from '../../../base/ip.ts';
+import type { NftElement } from '../../../netlink/family/nf-tables/element.ts';
+import type { ObservedRule } from '../../../netlink/family/nf-tables/rule.ts';
+import type { Refusal } from '../../../state/outcome.ts';
 import type { ChainDefinition, NftMessage, SetDefinition } from './nft-message.ts';
-import { nftTable } from '../../state/nft-table.ts';
-import { KernelError } from '../kernel-error.ts';
+import { nftTable } from '../../../state/nft-table.ts';
+import { KernelError } from '../../kernel-error.ts';
 
 /** Why the kernel refused a transaction. Nothing of it is in force. */
 export type NftRefusal = Refusal;

@@ -1,32 +1,26 @@
+import type { IpFamily } from '../../base/ip.ts';
 import { type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
 import { chunks } from '../linux/slices.ts';
-import { isAffinityChain } from './affinity-chains.ts';
-import { isFirewallChain } from './firewall-objects.ts';
-import { indexOfKey, serviceOfKey, sharedIndexOfKey } from './keys.ts';
-import { MOST_ELEMENTS, type NftMessage } from './nft-message.ts';
-import type { ElementOf } from './nft-port.ts';
-import { type SharedChains, readFirstChain } from './service-objects.ts';
-import { ENDPOINTS } from './sets.ts';
-import { type SharedChain, type Unused, deletions } from './shared-chain.ts';
-import { findLists, isListChain, listChainName } from './shared-list.ts';
-import { TableChange, elementId } from './table-change.ts';
+import { isAffinityChain } from './objects/affinity-chains.ts';
+import { isFirewallChain } from './objects/firewall-objects.ts';
+import { indexOfKey, serviceOfKey, sharedIndexOfKey } from './objects/keys.ts';
+import { MOST_ELEMENTS, type NftMessage } from './port/nft-message.ts';
+import type { NftPort, NftRefusal } from './port/nft-port.ts';
+import { type SharedChains, readFirstChain } from './objects/service-objects.ts';
+import { ENDPOINTS } from './objects/sets.ts';
+import { type SharedChain, type ChainsAndSets, deletions } from './objects/shared-chain.ts';
+import { findLists, isListChain, listChainName } from './objects/shared-list.ts';
+import { type LeftoverEndpoint, type Leftovers, TableChange, elementId } from './table-change.ts';
 import { type Head, findHeads } from './table-reader.ts';
-import type { TableView } from './table-view.ts';
 
 /** Attempts while other programs change the ruleset. The last ones wait for the next occasion. */
 const ATTEMPTS = 3;
 
-export interface LeftEndpoint extends Pick<ElementOf, 'set' | 'key'> {
-  /** The virtual server whose shared list it was in. If no list can be the one, it is absent. */
-  readonly list?: VirtualServerId;
-}
-
-/** What a change does not need any more, but packets that are on their way may need. */
-export interface Left {
-  /** Endpoints beyond the number of a virtual server. */
-  readonly endpoints: readonly LeftEndpoint[];
-  /** Chains to which a virtual server led. */
-  readonly shared: readonly SharedChains[];
+/** The table of a family. A transaction with `generation` fails if any program has changed the ruleset since. */
+export interface WritableTable {
+  readonly port: NftPort;
+  readonly family: IpFamily;
+  commit(messages: readonly NftMessage[], generation: number): Promise<NftRefusal | undefined>;
 }
 
 /**
@@ -34,16 +28,16 @@ export interface Left {
  * it came, but finds the elements of the latest one (net/netfilter/nf_tables_core.c: nft_do_chain; nft_set_hash.c), so one
  * transaction with both would make it miss an endpoint.
  */
-export class Leavings {
+export class TableLeftovers {
   /** By the ids of elements. */
-  readonly #endpoints = new Map<string, LeftEndpoint>();
+  readonly #endpoints = new Map<string, LeftoverEndpoint>();
   readonly #shared = new Map<string, SharedChains>();
 
   get isEmpty(): boolean {
     return this.#endpoints.size === 0 && this.#shared.size === 0;
   }
 
-  add({ endpoints, shared }: Left): void {
+  add({ endpoints, shared }: Leftovers): void {
     for (const endpoint of endpoints) this.#endpoints.set(elementId(endpoint), endpoint);
     // A full check deletes the others: their number is small, and they may be needed again soon.
     for (const each of shared)
@@ -55,19 +49,19 @@ export class Leavings {
    * Deletes what is not in use again. What cannot be deleted stays for the next time, or for a check of the rules. Returns
    * whether the kernel refused nothing.
    */
-  async remove(view: TableView): Promise<boolean> {
+  async remove(table: WritableTable): Promise<boolean> {
     let isRefused = false;
     // The endpoints of a list are needed as long as its chain.
-    if (this.#shared.size > 0) isRefused = (await attempts(() => this.#removeShared(view))) === 'refused';
+    if (this.#shared.size > 0) isRefused = (await attempts(() => this.#removeShared(table))) === 'refused';
     for (const some of chunks([...this.#endpoints.values()], MOST_ELEMENTS)) {
-      isRefused = (await attempts(() => this.#removeEndpoints(view, some))) === 'refused' || isRefused;
+      isRefused = (await attempts(() => this.#removeEndpoints(table, some))) === 'refused' || isRefused;
     }
     return !isRefused;
   }
 
   /** Returns why it could not. */
-  async #removeEndpoints(view: TableView, left: readonly LeftEndpoint[]): Promise<Unchanged> {
-    const { port, family } = view;
+  async #removeEndpoints(table: WritableTable, left: readonly LeftoverEndpoint[]): Promise<Unchanged> {
+    const { port, family } = table;
     const lists = unique(left.flatMap(({ list }) => list ?? []));
     const owners = unique(left.flatMap(({ set, key }) => (set === ENDPOINTS ? (serviceOfKey(key, family) ?? []) : [])));
     const { generation, found } = await findHeads(port, family, owners);
@@ -80,7 +74,7 @@ export class Leavings {
     if (now.generation !== generation) return 'meanwhile';
     const counts = new Map(found.map((head) => [virtualServerKey(head.id), countOf(head)]));
     const sizes = new Map(Array.from(targets, ([key, { chain }]) => [key, readFirstChain(chain)?.count ?? Infinity]));
-    const countAt = ({ set, key, list }: LeftEndpoint): number | undefined => {
+    const countAt = ({ set, key, list }: LeftoverEndpoint): number | undefined => {
       const owner = set === ENDPOINTS ? serviceOfKey(key, family) : list;
       return owner === undefined ? 0 : (set === ENDPOINTS ? counts : sizes).get(virtualServerKey(owner));
     };
@@ -95,18 +89,18 @@ export class Leavings {
       const isFree = index >= (countAt(each) ?? 0) && !kept.has(each);
       if (isFree && present.has(elementId(each))) change.deleteElement(each.set, each);
     }
-    const unchanged = await write(view, change.elements, generation);
+    const unchanged = await write(table, change.elements, generation);
     if (unchanged === undefined) for (const each of left) if (!kept.has(each)) this.#endpoints.delete(elementId(each));
     return unchanged;
   }
 
   /** Returns why it could not. */
-  async #removeShared(view: TableView): Promise<Unchanged> {
+  async #removeShared(table: WritableTable): Promise<Unchanged> {
     const left = new Set(this.#shared.keys());
     const shared = new Map<string, SharedChain>();
     for (const { chains } of this.#shared.values()) for (const each of chains()) shared.set(each.chain.name, each);
-    const { generation, chains } = await view.port.lookUp(view.family, { chains: [...shared.keys()] });
-    const unchanged = await write(view, deletions(unusedOf([...shared.values()], chains)), generation);
+    const { generation, chains } = await table.port.lookUp(table.family, { chains: [...shared.keys()] });
+    const unchanged = await write(table, deletions(leftoversOf([...shared.values()], chains)), generation);
     // What the kernel refuses to delete, another program uses. A check of the rules tries each, and the log says which.
     if (unchanged !== 'meanwhile') for (const name of left) this.#shared.delete(name);
     return unchanged;
@@ -126,8 +120,8 @@ async function attempts(remove: () => Promise<Unchanged>): Promise<Unchanged> {
   return unchanged;
 }
 
-async function write(view: TableView, messages: readonly NftMessage[], generation: number): Promise<Unchanged> {
-  const refusal = messages.length === 0 ? undefined : await view.commit(messages, generation);
+async function write(table: WritableTable, messages: readonly NftMessage[], generation: number): Promise<Unchanged> {
+  const refusal = messages.length === 0 ? undefined : await table.commit(messages, generation);
   if (refusal === undefined) return undefined;
   return refusal.code === 'ERESTART' ? 'meanwhile' : 'refused';
 }
@@ -139,21 +133,21 @@ function countOf({ count, list, misled }: Head): number {
 }
 
 /** Returns the chains to which nothing leads, and their sets. `uses`: of those that exist, as NftFindings has them. */
-function unusedOf(shared: readonly SharedChain[], uses: ReadonlyMap<string, number>): Unused {
+function leftoversOf(shared: readonly SharedChain[], uses: ReadonlyMap<string, number>): ChainsAndSets {
   const released = new Map<string, number>();
-  const unused: SharedChain[] = [];
+  const leftovers: SharedChain[] = [];
   // Those that lead to others come first.
   const rank = ({ chain, elements }: SharedChain): number => (isListChain(chain.name) ? Infinity : elements.length);
   for (const each of shared.toSorted((a, b) => Number(rank(a) < rank(b)) - Number(rank(a) > rank(b)))) {
     const { name, rules } = each.chain;
     const use = uses.get(name);
     if (use === undefined || use - (released.get(name) ?? 0) !== rules.length) continue;
-    unused.push(each);
+    leftovers.push(each);
     for (const target of targetsOf(each)) released.set(target, (released.get(target) ?? 0) + 1);
   }
   return {
-    chains: unused.map(({ chain }) => chain.name),
-    sets: unused.flatMap(({ sets }) => sets.map(({ name }) => name)),
+    chains: leftovers.map(({ chain }) => chain.name),
+    sets: leftovers.flatMap(({ sets }) => sets.map(({ name }) => name)),
   };
 }
 

@@ -1,9 +1,9 @@
-import type { IpFamily } from '../../../base/ip.ts';
-import type { NftElement } from '../../../netlink/family/nf-tables/element.ts';
-import type { ObservedRule } from '../../../netlink/family/nf-tables/rule.ts';
-import type { NftMessage, SetDefinition } from '../nft-message.ts';
-import type { ElementOf, NftFindings, NftLookup, NftPort, NftRefusal, ObservedChain } from '../nft-port.ts';
-import { elementId } from '../table-change.ts';
+import type { IpFamily } from '../../base/ip.ts';
+import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
+import type { ObservedRule } from '../../netlink/family/nf-tables/rule.ts';
+import type { NftMessage, SetDefinition } from './port/nft-message.ts';
+import type { ElementOf, NftFindings, NftLookup, NftPort, NftRefusal, ObservedChain } from './port/nft-port.ts';
+import { elementId } from './table-change.ts';
 
 /** linux/netfilter.h: NF_ACCEPT. */
 const ACCEPT = 1;

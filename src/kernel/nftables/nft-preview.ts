@@ -1,14 +1,14 @@
-import type { IpFamily } from '../../../base/ip.ts';
-import type { Op } from '../../../state/op.ts';
-import { type Preview, type PreviewCommand, withInput } from '../../../state/commands/write-preview.ts';
-import type { RuleDifference, RuleSet } from '../../../state/rules/rule-set.ts';
-import { Transaction } from '../../../state/transaction.ts';
-import type { NftPort } from '../nft-port.ts';
-import { NftTables, skeleton } from '../nft-tables.ts';
-import { checkRules } from '../rule-check.ts';
-import { tableState } from '../table-take-over.ts';
-import { TableView } from '../table-view.ts';
-import { messageText } from './message-text.ts';
+import type { IpFamily } from '../../base/ip.ts';
+import type { Op } from '../../state/op.ts';
+import { type Preview, type PreviewCommand, withInput } from '../../state/commands/write-preview.ts';
+import type { RuleDifference, RuleSet } from '../../state/rules/rule-set.ts';
+import { Transaction } from '../../state/transaction.ts';
+import type { NftPort } from './port/nft-port.ts';
+import { NftTables, skeleton } from './nft-tables.ts';
+import { checkRules } from './rule-check.ts';
+import { tableState } from './table-take-over.ts';
+import { TableView } from './table-view.ts';
+import { messageText } from './preview/message-text.ts';
 import { type FamilyMessage, TablePreview } from './table-preview.ts';
 
 interface Written {
@@ -64,7 +64,7 @@ async function writtenOn(
   const ofRules = table.take();
   const ofParts: (readonly FamilyMessage[])[] = [];
   for (const part of parts) {
-    // With another view, a part does not delete what the one before has left.
+    // With another view, a part does not delete the leftovers of the one before.
     await new NftTables((family) => new TableView(table, family), Infinity).apply(new Transaction(part));
     ofParts.push(table.take());
   }

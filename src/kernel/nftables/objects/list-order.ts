@@ -1,6 +1,6 @@
-import { isIp4 } from '../../base/ip.ts';
-import type { Endpoint } from '../../state/real-server.ts';
-import type { VirtualServerKey } from '../../state/virtual-server.ts';
+import { isIp4 } from '../../../base/ip.ts';
+import type { Endpoint } from '../../../state/real-server.ts';
+import type { VirtualServerKey } from '../../../state/virtual-server.ts';
 
 /** Shorter lists are read whole: that is one exchange. */
 const LEAST = 16;

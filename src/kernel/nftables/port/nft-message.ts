@@ -1,7 +1,7 @@
-import type { NftChain } from '../../netlink/family/nf-tables/chain.ts';
-import type { ElementList } from '../../netlink/family/nf-tables/element-list.ts';
-import type { NftExpression } from '../../netlink/family/nf-tables/expression.ts';
-import type { NftSet } from '../../netlink/family/nf-tables/set.ts';
+import type { NftChain } from '../../../netlink/family/nf-tables/chain.ts';
+import type { ElementList } from '../../../netlink/family/nf-tables/element-list.ts';
+import type { NftExpression } from '../../../netlink/family/nf-tables/expression.ts';
+import type { NftSet } from '../../../netlink/family/nf-tables/set.ts';
 
 /**
  * How many elements a transaction may have. The kernel keeps a notification of 4 to 8 KiB for each until the transaction ends, if
