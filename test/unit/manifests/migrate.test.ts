@@ -247,6 +247,41 @@ describe('migrate start and back', () => {
     expect(await kubectl.leftovers()).toBe('');
   });
 
+  test('an API server that every node has at 127.0.0.1:6443 is preferred to one address for all', async () => {
+    await kubectl.put('facts', `${FACTS}listens at 127.0.0.1:6443\n`);
+    const { status, stdout } = await run('start', 'node-1');
+    expect(status).toBe(0);
+    expect(stdout).toContain('the API server: https://127.0.0.1:6443, because every node has it');
+    expect(await kubectl.get('built/kubeconfig.conf')).toContain('      server: https://127.0.0.1:6443\n');
+    await kubectl.put('facts', FACTS);
+    expect(await run('start', '--server', 'https://192.0.2.1:6443', 'node-1')).toMatchObject({ status: 0 });
+  });
+
+  // From /proc/net/tcp and tcp6 of a worker of kubespray, of a control plane node, and of a node with a connection to there.
+  const TABLES: readonly (readonly [line: string, listens: boolean])[] = [
+    [
+      '   3: 0100007F:192B 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 31415 1 ffff 100 0 0 10 0',
+      true,
+    ],
+    [
+      '   1: 00000000000000000000000000000000:192B 00000000000000000000000000000000:0000 0A 00000000:00000000 00:0',
+      true,
+    ],
+    [
+      '   2: 0A00000A:192B 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 31415 1 ffff 100',
+      false,
+    ],
+    [
+      '   9: 0100007F:192B 0100007F:8000 01 00000000:00000000 02:00000000 00000000     0        0 31415 1 ffff 100',
+      false,
+    ],
+  ];
+
+  test.each(TABLES)('the expression for listeners, on %s', async (line, listens) => {
+    const [, expression = ''] = /grep -qE "(\^ \*\[0-9\]\+: [^"]+)"/.exec(await readFile(SCRIPT, 'utf8')) ?? [];
+    expect(new RegExp(expression).test(line)).toBe(listens);
+  });
+
   const LOOPBACK: readonly (readonly [given: string, expected: string])[] = [
     ['127.0.0.1:10256', '0.0.0.0:10256'],
     ["'[::1]:10256'", '[::]:10256'],
