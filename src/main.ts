@@ -24,7 +24,7 @@ const exitCode = runCli(
       return initOnly(config);
     },
     command: async (argv, terminal) => {
-      const { runCommand } = await import('./command/run-command.ts');
+      const { runCommand } = await import('./command/program/run-command.ts');
       return runCommand(argv, terminal, process);
     },
   },

@@ -9,10 +9,11 @@ usage='usage: archive.sh ARCH IMAGE FOLDER OUT.tar.gz'
 arch=${1:?$usage} image=${2:?$usage} folder=${3:?$usage} out=${4:?$usage}
 
 rm -rf "$folder"
-mkdir -p "$folder"/{sbin,lib/systemd/system,share/man/man8,share/doc/kube-ipvs-proxy}
+mkdir -p "$folder"/{bin,sbin,lib/systemd/system,share/man/man8,share/doc/kube-ipvs-proxy}
 cp -a "$image/usr/lib/kube-ipvs-proxy" "$folder/lib/"
 cp -a "$image/usr/bin/node" "$folder/lib/kube-ipvs-proxy/"
 install -m 755 packaging/kube-ipvs-proxy.sh "$folder/sbin/kube-ipvs-proxy"
+ln -s ../sbin/kube-ipvs-proxy "$folder/bin/kubectl-ipvs_proxy"
 install -m 644 packaging/kube-ipvs-proxy.service "$folder/lib/systemd/system/"
 node scripts/release/write-man-page.ts >"$folder/share/man/man8/kube-ipvs-proxy.8"
 install -m 644 manifests/base/config.conf CHANGELOG.md "$folder/share/doc/kube-ipvs-proxy/"

@@ -1,4 +1,4 @@
-import { COMMANDS } from '../../src/command/run-command.ts';
+import { COMMANDS, FLEET_COMMANDS } from '../../src/command/program/run-command.ts';
 import { FLAGS, FLAG_GROUPS, type Flag } from '../../src/config/flags/flag-table.ts';
 import { defaultText, helpOf } from '../../src/config/flags/setting.ts';
 import type { Command } from '../../src/command/command.ts';
@@ -62,6 +62,11 @@ When the program ends, what it wrote to the kernel stays in force. \\fB\\-\\-cle
 .SH SUBCOMMANDS
 They ask the daemon of this node, as root. \\fB\\-\\-help\\fR after a subcommand lists its options.
 ${Object.entries(COMMANDS).map(commandEntry).join('\n')}
+.PP
+These ask the daemons of many nodes, by kubectl. As a plugin of kubectl, \\fBkubectl ipvs\\-proxy\\fR has them without the word fleet.
+${Object.entries(FLEET_COMMANDS)
+  .map(([name, command]) => commandEntry([`fleet ${name}`, command]))
+  .join('\n')}
 .SH OPTIONS
 ${groups.join('\n')}
 .SH FILES

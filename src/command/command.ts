@@ -2,11 +2,11 @@ import type { Reply } from '../explain/replies.ts';
 import type { Format } from './output.ts';
 import type { Streams } from './screen.ts';
 
-/** An option of a subcommand. It has a value, and may be given once. */
+/** An option of a subcommand. It may be given once. */
 export interface Option {
   readonly short?: string;
-  /** Placeholder of the value. */
-  readonly hint: string;
+  /** Placeholder of the value; an option without one is given or not. */
+  readonly hint?: string;
   readonly help: string;
   /** The possible values; any but the empty text if absent. */
   readonly choices?: readonly string[];
@@ -16,7 +16,7 @@ export interface Option {
 export interface Given {
   readonly format: Format;
   readonly querySocket: string;
-  /** Values of the subcommand's own options, by name. */
+  /** Values of the subcommand's own options, by name; of one without a value, "given". */
   readonly values: Readonly<Record<string, string | undefined>>;
   readonly positionals: readonly string[];
   /** The arguments after `--`. */
@@ -25,7 +25,7 @@ export interface Given {
 
 /** What a subcommand has to say: the reply for programs, and the same in lines for people. */
 export interface Result {
-  readonly reply: Reply<string>;
+  readonly reply: object & Pick<Reply<string>, 'ok'>;
   readonly lines: readonly string[];
 }
 

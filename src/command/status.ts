@@ -85,6 +85,7 @@ function rows(status: StatusReply): string[][] {
     ['version', `${version}, commit ${commit.slice(0, 12)}`],
     ['up', `${uptimeSeconds} s, since ${startedAt}`],
     ['mode', modeText(status)],
+    ['configuration', status.configuration],
     ['source', [source, ...states].join(', ')],
     ['last event', lastEventAt ?? 'none yet'],
     ['first sync', syncText(syncs.first)],

@@ -6,6 +6,7 @@ import { Screen } from './screen.ts';
 import { topLines } from './top-lines.ts';
 import { SORTS, type Sort, topReply } from './top-reply.ts';
 import { UsageError } from './usage-error.ts';
+import { wholeNumber } from './whole-number.ts';
 import type { Command, Given, Live, Result } from './command.ts';
 
 const BY: readonly TrafficBy[] = ['service', 'endpoint'];
@@ -76,15 +77,10 @@ function optionsOf({ values }: Given): Options & { readonly by: TrafficBy; reado
     by: BY.find((by) => by === values['by']) ?? 'service',
     sort: SORTS.find((sort) => sort === values['sort']) ?? 'connections',
     intervalMs:
-      1000 * numberOf('interval', values['interval'] ?? String(DEFAULT_INTERVAL_S), LEAST_INTERVAL_S, MOST_INTERVAL_S),
-    ...(count === undefined ? {} : { count: numberOf('count', count, 1, MOST_COUNT) }),
+      1000 *
+      wholeNumber('interval', values['interval'] ?? String(DEFAULT_INTERVAL_S), LEAST_INTERVAL_S, MOST_INTERVAL_S),
+    ...(count === undefined ? {} : { count: wholeNumber('count', count, 1, MOST_COUNT) }),
   };
-}
-
-function numberOf(option: string, text: string, least: number, most: number): number {
-  const value = /^\d+$/.test(text) ? Number(text) : NaN;
-  if (value >= least && value <= most) return value;
-  throw new UsageError(`--${option}: want a whole number from ${least} to ${most}, got ${JSON.stringify(text)}`);
 }
 
 async function printed(

@@ -324,6 +324,8 @@ export interface StatusReply extends Reply<'Status'> {
   /** The variant of iptables in use. */
   readonly iptables: string;
   readonly scheduler: string;
+  /** The start of a hash of all settings, but for those that each node has its own of: its name and addresses. */
+  readonly configuration: string;
   /** The URL of the API server, or the directory of manifests. */
   readonly source: string;
   /** Each address of the API server, if it has several. A failure is the last one, unless it has answered since. */

@@ -28,6 +28,8 @@ export interface CommandRunner {
 export interface CommandRunnerOptions {
   /** Path of the network namespace in which programs run. */
   readonly netns?: string | undefined;
+  /** Environment variables beside PATH and LC_ALL. */
+  readonly env?: NodeJS.ProcessEnv;
   readonly onStart?: (program: string) => void;
 }
 
@@ -36,12 +38,12 @@ const DEFAULT_MAX_OUTPUT = 256 * 1024 * 1024;
 /** Exit status of nsenter if it cannot find the program; a shell uses the same one. */
 const NOT_FOUND = 127;
 
-export function createCommandRunner({ netns, onStart }: CommandRunnerOptions = {}): CommandRunner {
+export function createCommandRunner({ netns, env = {}, onStart }: CommandRunnerOptions = {}): CommandRunner {
   return {
     run: async (program, args, options = {}) => {
       onStart?.(program);
-      if (netns === undefined) return await start(program, [program, ...args], options);
-      const result = await start(program, ['nsenter', `--net=${netns}`, '--', program, ...args], options);
+      if (netns === undefined) return await start(program, [program, ...args], env, options);
+      const result = await start(program, ['nsenter', `--net=${netns}`, '--', program, ...args], env, options);
       if (result.status === NOT_FOUND) throw missing(program);
       return result;
     },
@@ -56,9 +58,10 @@ function missing(program: string): KernelError {
 async function start(
   name: string,
   [program = name, ...args]: readonly string[],
+  env: NodeJS.ProcessEnv,
   { stdin = '', deadlineMs = DEFAULT_DEADLINE_MS, maxOutput = DEFAULT_MAX_OUTPUT }: CommandOptions,
 ): Promise<CommandResult> {
-  const child = spawnProgram(name, program, args);
+  const child = spawnProgram(name, program, args, env);
   const { promise, resolve, reject } = Promise.withResolvers<CommandResult>();
   child.on('error', (error) => reject(startFailure(name, error)));
   // If the program did not start, an error event follows, and the streams may be undefined.
@@ -99,10 +102,15 @@ async function start(
   return await promise;
 }
 
-function spawnProgram(name: string, program: string, args: readonly string[]): ChildProcessWithoutNullStreams {
+function spawnProgram(
+  name: string,
+  program: string,
+  args: readonly string[],
+  own: NodeJS.ProcessEnv,
+): ChildProcessWithoutNullStreams {
   try {
     // LC_ALL=C: untranslated messages. detached: a new process group, which can be killed as a whole.
-    return spawn(program, args, { env: { PATH: searchPath().join(':'), LC_ALL: 'C' }, detached: true });
+    return spawn(program, args, { env: { ...own, PATH: searchPath().join(':'), LC_ALL: 'C' }, detached: true });
   } catch (error) {
     throw startFailure(name, error);
   }

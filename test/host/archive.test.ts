@@ -16,6 +16,14 @@ beforeAll(() => {
 afterAll(() => rmSync(root, { recursive: true }));
 
 describe('the archive of `make archive`, unpacked in some folder', () => {
+  test('has the plugin of kubectl, whose subcommands are those of fleet', () => {
+    const args = ['status', '--help'];
+    const own = execFileSync(path.join(root, 'bin/kubectl-ipvs_proxy'), args, { encoding: 'utf8' });
+    const program = path.join(root, 'sbin/kube-ipvs-proxy');
+    expect(own).toBe(execFileSync(program, ['fleet', ...args], { encoding: 'utf8' }));
+    expect(own).toContain('--all-nodes');
+  });
+
   test('its program runs with its own Node.js, also by a symbolic link', () => {
     const link = path.join(root, 'link');
     execFileSync('ln', ['-s', 'sbin/kube-ipvs-proxy', link]);

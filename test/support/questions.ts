@@ -23,6 +23,7 @@ export function questionsOf(kernel: Kernel, run: Reconciling, isStarting = false
     families: [4, 6],
     iptables: 'nft',
     scheduler: 'lc',
+    configuration: '0123456789ab',
     source: 'https://10.0.0.1:6443',
     apiServers: () => apiServers,
     kernel,

@@ -31,6 +31,8 @@ export interface Identity {
   readonly families: readonly IpFamily[];
   readonly iptables: string;
   readonly scheduler: string;
+  /** Hash of the settings. */
+  readonly configuration: string;
   readonly source: string;
   /** What is known of each address of the API server, if it has several. */
   readonly apiServers: () => readonly ServerState[];
@@ -82,6 +84,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
     families: parts.families.map(familyLabel),
     iptables: parts.iptables,
     scheduler: parts.scheduler,
+    configuration: parts.configuration,
     source: parts.source,
     apiServers: parts.apiServers().map(({ server, inUse, answeredAt, failed }) => ({
       server,

@@ -1,4 +1,5 @@
 import { release } from 'node:os';
+import { configurationHash } from '../../config/configuration-hash.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import { BUILD, VERSION } from '../../config/version.ts';
 import { familyLabel } from '../../base/ip.ts';
@@ -11,15 +12,16 @@ import type { OpenedSource } from '../startup/open-source.ts';
 export function identityOf(
   node: string,
   { families, iptables = 'unknown' }: UsableFamilies,
-  { mode, scheduler }: ProxyConfig,
+  config: ProxyConfig,
   { origin, apiServers }: Pick<OpenedSource, 'origin' | 'apiServers'>,
 ): Identity {
   return {
     node,
-    mode,
+    mode: config.mode,
     families,
     iptables,
-    scheduler,
+    scheduler: config.scheduler,
+    configuration: configurationHash(config),
     source: 'apiServer' in origin ? origin.apiServer : origin.manifests,
     apiServers,
   };

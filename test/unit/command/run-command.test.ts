@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, test } from '@jest/globals';
 import { load } from 'js-yaml';
 import { flagProgram } from '../../../src/cli/flag-program.ts';
-import { runCommand } from '../../../src/command/run-command.ts';
+import { runCommand } from '../../../src/command/program/run-command.ts';
 import type { DifferenceReply, PacketReply, PlanReply, ServiceReply } from '../../../src/explain/replies.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'command-'));
@@ -135,6 +135,8 @@ test('the script of bash completes subcommands, options and flags', async () => 
   };
   expect(complete('sta')).toEqual(['status']);
   expect(complete('top', '--na')).toEqual(['--namespace']);
+  expect(complete('fleet', 'sta')).toEqual(['status']);
+  expect(complete('fleet', 'status', '--para')).toEqual(['--parallel']);
   expect(complete('--ipvs-sched')).toEqual(['--ipvs-scheduler']);
   expect(complete('--v=2', '--proxy-m')).toEqual(['--proxy-mode']);
 });

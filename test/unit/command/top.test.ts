@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { afterAll, afterEach, describe, expect, test } from '@jest/globals';
-import { runCommand } from '../../../src/command/run-command.ts';
+import { runCommand } from '../../../src/command/program/run-command.ts';
 import type { Streams } from '../../../src/command/screen.ts';
 import { short, topLines } from '../../../src/command/top-lines.ts';
 import { topReply } from '../../../src/command/top-reply.ts';

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import { FLEET_COMMANDS } from '../../../src/command/program/run-command.ts';
 import { FLAGS } from '../../../src/config/flags/flag-table.ts';
 import { OWN_FLAGS } from '../../../src/config/flags/own-flags.ts';
 import { ABSENT_METRICS, METRICS } from '../../../src/observe/metric-table.ts';
@@ -187,6 +188,8 @@ describe.each(PAGES)('%s', (page) => {
       // explain
       'from',
       'to',
+      // fleet
+      ...Object.values(FLEET_COMMANDS).flatMap(({ options }) => Object.keys(options)),
       // kube-apiserver
       'service-cluster-ip-range',
     ]);

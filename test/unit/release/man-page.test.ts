@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, test } from '@jest/globals';
 import { manPage } from '../../../scripts/release/man-page.ts';
-import { COMMANDS } from '../../../src/command/run-command.ts';
+import { COMMANDS, FLEET_COMMANDS } from '../../../src/command/program/run-command.ts';
 import { FLAGS } from '../../../src/config/flags/flag-table.ts';
 
 const page = manPage('1.2.3', '2026-11-22');
@@ -17,8 +17,8 @@ describe('the manual page', () => {
 
   test('explains each subcommand', () => {
     const section = page.slice(page.indexOf('.SH SUBCOMMANDS'), page.indexOf('.SH OPTIONS'));
-    const names = Array.from(section.matchAll(/^\.TP\n\\fB(\w+).*\n(Prints .+)\.$/gm), ([, name]) => name);
-    expect(names).toEqual(Object.keys(COMMANDS));
+    const names = Array.from(section.matchAll(/^\.TP\n\\fB((?:fleet )?\w+).*\n(Prints .+)\.$/gm), ([, name]) => name);
+    expect(names).toEqual([...Object.keys(COMMANDS), ...Object.keys(FLEET_COMMANDS).map((name) => `fleet ${name}`)]);
   });
 
   test('begins with the name, section, date and version', () => {

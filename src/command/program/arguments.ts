@@ -1,8 +1,8 @@
 import { type Command as Commander, Option as CommanderOption, InvalidArgumentError } from 'commander';
-import { OWN_FLAGS } from '../config/flags/own-flags.ts';
-import { FORMATS } from './output.ts';
-import { UsageError } from './usage-error.ts';
-import type { Command, Given, Option } from './command.ts';
+import { OWN_FLAGS } from '../../config/flags/own-flags.ts';
+import { FORMATS } from '../output.ts';
+import { UsageError } from '../usage-error.ts';
+import type { Command, Given, Option } from '../command.ts';
 
 const AFTER_HELP = '\nExit codes: 0 all is as wanted, 1 something is wrong, 2 the question could not be asked.';
 
@@ -54,7 +54,9 @@ function givenOf(added: Commander): Omit<Given, 'rest'> {
 }
 
 function commanderOption(long: string, { short, hint, help, choices }: Option): CommanderOption {
-  const option = new CommanderOption(`${short === undefined ? '' : `-${short}, `}--${long} <${hint}>`, help);
+  const flags = `${short === undefined ? '' : `-${short}, `}--${long}`;
+  if (hint === undefined) return new CommanderOption(flags, help).preset('given');
+  const option = new CommanderOption(`${flags} <${hint}>`, help);
   return option.argParser((text, earlier) => {
     if (earlier !== undefined) throw new InvalidArgumentError('It is given twice.');
     if (choices?.includes(text) === false) throw new InvalidArgumentError(`Want ${choices.join(', ')}.`);

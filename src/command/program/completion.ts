@@ -1,6 +1,6 @@
 import { type Command as Commander, Argument } from 'commander';
-import type { Terminal } from '../cli/cli.ts';
-import { FLAGS } from '../config/flags/flag-table.ts';
+import type { Terminal } from '../../cli/cli.ts';
+import { FLAGS } from '../../config/flags/flag-table.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];
@@ -19,7 +19,8 @@ export function addCompletion(program: Commander, terminal: Terminal): void {
       const words = program.commands.map((command) => ({
         name: command.name(),
         description: command.description(),
-        options: command.options.map(({ long }) => long ?? ''),
+        options: optionsOf(command),
+        subcommands: command.commands.map((each) => each.name()),
       }));
       terminal.out(shell === 'fish' ? fishScript(words) : bashScript(words, shell));
     });
@@ -28,7 +29,13 @@ export function addCompletion(program: Commander, terminal: Terminal): void {
 interface Words {
   readonly name: string;
   readonly description: string;
+  /** Its own, and those of its subcommands. */
   readonly options: readonly string[];
+  readonly subcommands: readonly string[];
+}
+
+function optionsOf({ options, commands }: Commander): readonly string[] {
+  return [...new Set([...options.map(({ long }) => long ?? ''), ...commands.flatMap(optionsOf)])];
 }
 
 function daemonFlags(): string[] {
@@ -44,6 +51,9 @@ function bashScript(words: readonly Words[], shell: Shell): string {
     '  case ${COMP_CWORD}:${COMP_WORDS[1]} in',
     `    1:-*) words="${daemonFlags().join(' ')}" ;;`,
     `    1:*) words="${words.map(({ name }) => name).join(' ')} help" ;;`,
+    ...words.flatMap(({ name, subcommands }) =>
+      subcommands.length === 0 ? [] : [`    2:${name}) words="${subcommands.join(' ')}" ;;`],
+    ),
     ...words.map(({ name, options }) => `    *:${name}) words="${[...options, '--help'].join(' ')}" ;;`),
     `    *) words="${daemonFlags().join(' ')}" ;;`,
     '  esac',
@@ -60,8 +70,9 @@ function fishScript(words: readonly Words[]): string {
       line('-n __fish_use_subcommand', `-a ${name}`, `-d '${description.replaceAll("'", String.raw`\'`)}'`),
     ),
     ...daemonFlags().map((flag) => line('-n __fish_use_subcommand', `-l ${flag.slice(2)}`)),
-    ...words.flatMap(({ name, options }) =>
-      options.map((option) => line(`-n '__fish_seen_subcommand_from ${name}'`, `-l ${option.slice(2)}`)),
-    ),
+    ...words.flatMap(({ name, options, subcommands }) => [
+      ...options.map((option) => line(`-n '__fish_seen_subcommand_from ${name}'`, `-l ${option.slice(2)}`)),
+      ...subcommands.map((each) => line(`-n '__fish_seen_subcommand_from ${name}'`, `-a ${each}`)),
+    ]),
   ].join('\n');
 }

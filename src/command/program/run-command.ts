@@ -1,18 +1,19 @@
 import { Command as Commander, CommanderError } from 'commander';
-import { escapeUnprintable } from '../base/text/escape-unprintable.ts';
-import { type Terminal, versionText } from '../cli/cli.ts';
-import { usageText } from '../cli/usage-text.ts';
+import { escapeUnprintable } from '../../base/text/escape-unprintable.ts';
+import { type Terminal, versionText } from '../../cli/cli.ts';
+import { usageText } from '../../cli/usage-text.ts';
 import { addCommand } from './arguments.ts';
-import type { Command, Given, Result } from './command.ts';
+import type { Command, Given, Result } from '../command.ts';
 import { addCompletion } from './completion.ts';
-import { DIFF } from './diff.ts';
-import { EXPLAIN } from './explain.ts';
-import { COLUMNS, type Format, document } from './output.ts';
-import { PLAN } from './plan.ts';
-import type { Streams } from './screen.ts';
-import { STATUS } from './status.ts';
-import { TOP } from './top.ts';
-import { UsageError } from './usage-error.ts';
+import { DIFF } from '../diff.ts';
+import { EXPLAIN } from '../explain.ts';
+import { FLEET_STATUS } from '../fleet/fleet-status.ts';
+import { COLUMNS, type Format, document } from '../output.ts';
+import { PLAN } from '../plan.ts';
+import type { Streams } from '../screen.ts';
+import { STATUS } from '../status.ts';
+import { TOP } from '../top.ts';
+import { UsageError } from '../usage-error.ts';
 
 /** The subcommands by name. */
 export const COMMANDS: Readonly<Record<string, Command>> = {
@@ -22,6 +23,9 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   diff: DIFF,
   plan: PLAN,
 };
+
+/** The subcommands of `fleet`, by name: they ask the daemons of many nodes, by kubectl. */
+export const FLEET_COMMANDS: Readonly<Record<string, Command>> = { status: FLEET_STATUS };
 
 /** The lines printed between two results. */
 const BETWEEN: Readonly<Record<Format, readonly string[]>> = { text: [''], json: [], yaml: ['---'] };
@@ -37,11 +41,20 @@ export async function runCommand(argv: readonly string[], terminal: Terminal, st
   const own = (end < 0 ? argv : argv.slice(0, end)).map((argument) => argument.replace(/^-([a-z])=/, '-$1'));
   let code = 0;
   const program = rootCommand(terminal);
-  for (const [name, command] of Object.entries(COMMANDS)) {
-    addCommand(program, name, command, rest, async (given) => {
-      code = await answer(command, given, terminal, streams);
-    });
-  }
+  const addAll = (parent: Commander, commands: Readonly<Record<string, Command>>): void => {
+    for (const [name, command] of Object.entries(commands)) {
+      addCommand(parent, name, command, rest, async (given) => {
+        code = await answer(command, given, terminal, streams);
+      });
+    }
+  };
+  addAll(program, COMMANDS);
+  const fleet = program
+    .command('fleet')
+    .usage('SUBCOMMAND [options]')
+    .description('Asks the daemons of many nodes, by kubectl: the plugin kubectl ipvs-proxy.')
+    .helpOption('-h, --help', 'print this help');
+  addAll(fleet, FLEET_COMMANDS);
   addCompletion(program, terminal);
   program
     .command('version')
@@ -53,6 +66,10 @@ export async function runCommand(argv: readonly string[], terminal: Terminal, st
   } catch (error) {
     // Help was asked for, and has been printed.
     if (error instanceof CommanderError && error.exitCode === 0) return 0;
+    if (error instanceof CommanderError && error.code === 'commander.help') {
+      terminal.err('kube-ipvs-proxy: fleet needs a subcommand: see kube-ipvs-proxy fleet --help');
+      return 2;
+    }
     if (!(error instanceof UsageError) && !(error instanceof CommanderError)) throw error;
     terminal.err(
       `kube-ipvs-proxy: ${error instanceof CommanderError ? `${usageText(error)}; see kube-ipvs-proxy help` : error.message}`,
