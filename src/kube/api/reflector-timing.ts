@@ -42,10 +42,11 @@ export const DEFAULT_TIMING: ReflectorTiming = {
 /**
  * Returns the milliseconds to wait after `failures` consecutive failures (at least 1): a random value between an eighth
  * of `firstMs` and a ceiling that doubles with each failure. All nodes of a cluster lose an API server at the same
- * moment; the jitter keeps them from reconnecting at the same moment.
+ * moment; the jitter keeps them from reconnecting at the same moment. It is added to what the server demands (Retry-After),
+ * because it demands the same of all.
  */
-export function backoffDelay(failures: number, { backoff, random }: ReflectorTiming): number {
+export function backoffDelay(failures: number, { backoff, random }: ReflectorTiming, demandedMs = 0): number {
   const ceiling = doublingDelay(failures, backoff.maxMs, backoff.firstMs);
   const floor = Math.min(backoff.firstMs / 8, ceiling);
-  return floor + random() * (ceiling - floor);
+  return demandedMs + floor + random() * (ceiling - floor);
 }

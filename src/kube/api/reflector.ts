@@ -165,7 +165,7 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
   }
 
   async #wait({ next, failure }: Waiting, { client, timing, signal }: Exchange<T>): Promise<void> {
-    const delay = Math.max(backoffDelay(next.failures, timing), failure.retryAfterMs ?? 0);
+    const delay = backoffDelay(next.failures, timing, failure.retryAfterMs);
     this.#report.failed(failure, client.server, delay);
     // The kubeconfig may name a new server, or a CA or certificate may have been rotated.
     const stale = ['credentials', 'unauthorized', 'unavailable'].includes(failure.kind);
