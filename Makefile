@@ -17,6 +17,7 @@ SANITIZED := build/sanitize/address.node build/sanitize/thread.node
 TEST_ADDON := build/test/socketpair.node
 CXX_FILES := $(wildcard native/*.cc native/*.h test/native/*.cc lab/kernel/machine/*.cc)
 DAEMON := build/kube-ipvs-proxy.mjs
+COMPILED := $(DAEMON:.mjs=.cache)
 # The image: ARCH is amd64 or arm64. Another architecture than this machine's is cross-compiled, in a folder of its own.
 HOST_ARCH := $(subst x64,amd64,$(NODE_ARCH))
 ARCH := $(HOST_ARCH)
@@ -50,7 +51,7 @@ node_modules/.stamp: package.json package-lock.json | $(RUNTIME)
 	npm install --no-save --no-audit --no-fund --loglevel=error
 	@touch $@
 
-build: deps $(ADDON) $(DAEMON) ## compile the addon and bundle the daemon
+build: deps $(ADDON) $(COMPILED) ## compile the addon and bundle the daemon
 
 # nodelete: a thread of the addon may still run its code when the worker that loaded it has ended.
 COMPILE_ADDON = $(CXX) -std=c++20 -O2 -g $(SANITIZERS) -Wall -Wextra -Werror -fPIC -shared -Wl,-z,nodelete -ffile-prefix-map="$(CURDIR)"=. -fvisibility=hidden -fno-exceptions \
@@ -82,6 +83,9 @@ $(COMMIT_FILE):
 
 $(DAEMON): $(SOURCES) scripts/bundle.ts node_modules/.stamp $(COMMIT_FILE)
 	node scripts/bundle.ts $@
+
+$(COMPILED): $(DAEMON) scripts/compile.ts
+	node scripts/compile.ts $(DAEMON:.mjs=.js) $@
 
 image: deps $(OUT)/image.tar ## the container image in build/image.tar, its files in build/image, without Docker; ARCH=arm64
 

@@ -102,6 +102,8 @@ install -m 755 build/kube-ipvs-proxy.mjs "$app/"
 sed -i '1s|.*|#!/usr/bin/node --max-semi-space-size=2|' "$app/kube-ipvs-proxy.mjs"
 ln -s ../lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs "$root/usr/bin/kube-ipvs-proxy"
 install -m 644 build/kube-ipvs-proxy{.js,.js.map,-engine.cjs,-engine.cjs.map} LICENSE "$app/"
+# V8 of another architecture would not take the code cache: there, each start compiles the program.
+[ -n "$cross" ] || node scripts/compile.ts "$app/kube-ipvs-proxy.js" "$app/kube-ipvs-proxy.cache"
 "${cross}strip" -o "$app/native/netlink_socket.node" "$addon"
 chmod 755 "$root/usr/bin/node" "$app/native/netlink_socket.node"
 node scripts/image/sbom.ts "$arch" "$root" >"$app/sbom.cdx.json"
@@ -134,6 +136,12 @@ if [ -z "$cross" ]; then run /usr/sbin/xtables-nft-multi iptables --version; fi
 run /usr/sbin/xtables-legacy-multi iptables --version
 run /usr/bin/kmod --version | head -n 1
 run /usr/bin/node "$daemon/kube-ipvs-proxy.mjs" --version
+if [ -z "$cross" ]; then
+  run /usr/bin/node -e 'const { readFileSync } = require("node:fs"), file = process.argv[1], { Script } = require("node:vm");
+    const cachedData = readFileSync(`${file}.cache`).subarray(8);
+    if (new Script(readFileSync(`${file}.js`, "latin1"), { cachedData }).cachedDataRejected !== false)
+      throw new Error("the code cache is of another Node.js");' "$daemon/kube-ipvs-proxy"
+fi
 # All that needs no kernel.
 for file in manifests/demo/*.yaml; do cat "$file" && echo ---; done |
   run /usr/bin/node "$daemon/kube-ipvs-proxy.mjs" plan -f - -- --hostname-override=node-0 | sed -n 1p
