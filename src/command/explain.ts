@@ -42,7 +42,7 @@ export const EXPLAIN: Command = {
 };
 
 /** An address, or an address and port. No name of a Service has a colon. */
-function isAddress(target: string): boolean {
+export function isAddress(target: string): boolean {
   return target.includes(':') || readIp(target) !== undefined;
 }
 
@@ -66,7 +66,10 @@ async function explainPacket(from: string, target: string, given: Given): Promis
 }
 
 /** "web", "shop/web" or, as kubectl accepts it, "svc/web". */
-function serviceOf(target: string, { values }: Given): { readonly namespace: string; readonly name: string } {
+export function serviceOf(
+  target: string,
+  { values }: Pick<Given, 'values'>,
+): { readonly namespace: string; readonly name: string } {
   const plain = target.replace(/^(svc|services?)\//, '');
   const slash = plain.indexOf('/');
   const namespace = slash < 0 ? (values['namespace'] ?? 'default') : plain.slice(0, slash);

@@ -9,7 +9,7 @@ const MOST_ENDPOINT_COLUMNS = 28;
 const HEADS = ['active', 'inactive', 'conn/s', 'pkt/s in', 'out', 'B/s in', 'out'];
 
 /** Returns the table within 100 columns. Names that are too long are cut; the JSON form has them whole. */
-export function topLines({ verdict, by, rows, more }: TopReply): string[] {
+export function topLines({ verdict, by, rows, more }: Pick<TopReply, 'verdict' | 'by' | 'rows' | 'more'>): string[] {
   const endpointColumns = Math.min(
     MOST_ENDPOINT_COLUMNS,
     rows.reduce((most, { endpoint = '' }) => Math.max(most, endpoint.length), 'endpoint'.length),

@@ -31,7 +31,6 @@ export function topReply(before: TrafficReply, now: TrafficReply, sort: Sort): T
       ...(perSecond === undefined ? {} : { perSecond }),
     };
   });
-  const value = VALUES[sort];
   const connections = rows.reduce((sum, { perSecond }) => sum + (perSecond?.connections ?? 0), 0);
   const { node, ok, by, more } = now;
   const what = by === 'endpoint' ? 'endpoint' : now.kernelOnly === true ? 'virtual server' : 'Service';
@@ -43,9 +42,15 @@ export function topReply(before: TrafficReply, now: TrafficReply, sort: Sort): T
     ...(now.kernelOnly === true ? kernelOnly('Top', node, verdict) : { kind: 'Top', node, ok, verdict }),
     by,
     seconds,
-    rows: rows.toSorted((a, b) => value(b) - value(a) || compareText(nameOf(a), nameOf(b))),
+    rows: rows.toSorted(rowOrder(sort)),
     more,
   };
+}
+
+/** Returns what compares two rows: the greatest first, equal ones by name. */
+export function rowOrder(sort: Sort): (a: TopRow, b: TopRow) => number {
+  const value = VALUES[sort];
+  return (a, b) => value(b) - value(a) || compareText(nameOf(a), nameOf(b));
 }
 
 const VALUES: Readonly<Record<Sort, (row: TopRow) => number>> = {

@@ -33,7 +33,7 @@ export const TOP: Command = {
     count: { hint: 'number', help: 'tables to print; on a terminal without limit by default, else 1' },
   },
   run: async (given, live) => {
-    const { by, ...options } = optionsOf(given);
+    const { by, ...options } = topOptionsOf(given);
     const { namespace } = given.values;
     const query = new URLSearchParams({ by, ...(namespace === undefined ? {} : { namespace }) });
     const asked = (): Promise<TrafficReply> => ask(given.querySocket, `/v1/traffic?${query.toString()}`);
@@ -71,7 +71,10 @@ interface Options {
   readonly intervalMs: number;
 }
 
-function optionsOf({ values }: Given): Options & { readonly by: TrafficBy; readonly count?: number } {
+/** Returns the options that are given. Throws a UsageError. */
+export function topOptionsOf({
+  values,
+}: Pick<Given, 'values'>): Options & { readonly by: TrafficBy; readonly count?: number } {
   const count = values['count'];
   return {
     by: BY.find((by) => by === values['by']) ?? 'service',

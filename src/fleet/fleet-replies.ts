@@ -1,4 +1,4 @@
-import type { REPLY_API_VERSION } from '../explain/replies.ts';
+import type { REPLY_API_VERSION, TopRow, TrafficBy } from '../explain/replies.ts';
 
 /** The form of every reply about many nodes. `ok` is whether all nodes answer, and what they answer is as wanted. */
 export interface FleetReply<Kind extends string> {
@@ -42,4 +42,29 @@ export interface DifferingNode {
 export interface FleetStatusReply extends FleetReply<'FleetStatus'>, Compared {
   /** Nodes of the cluster that have no Pod of the DaemonSet. */
   readonly withoutPod: readonly string[];
+}
+
+export interface FleetServiceReply extends FleetReply<'FleetService'>, Compared {
+  readonly service: string;
+  /** What most nodes say of the Service, and how many; absent if none answers. */
+  readonly usual?: { readonly verdict: string; readonly nodes: number };
+  /** The number of nodes on which it is not as it should be. */
+  readonly wrong: number;
+}
+
+/** The differences of a node are the operations that would bring its kernel to the plan. */
+export interface FleetDifferenceReply extends FleetReply<'FleetDifference'>, Compared {}
+
+/** The sums of all nodes that answer. */
+export interface FleetTopReply extends FleetReply<'FleetTop'> {
+  readonly by: TrafficBy;
+  readonly rows: readonly FleetTopRow[];
+  readonly more: number;
+}
+
+export interface FleetTopRow extends TopRow {
+  /** The number of nodes that have the row. */
+  readonly nodes: number;
+  /** The node with the most new connections a second. */
+  readonly busiest: string;
 }

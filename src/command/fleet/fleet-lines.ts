@@ -1,12 +1,30 @@
-import type { Compared, PropertyCounts, SilentNode } from '../../fleet/fleet-replies.ts';
+import type { Compared, DifferingNode, PropertyCounts, SilentNode } from '../../fleet/fleet-replies.ts';
 import { aligned } from '../output.ts';
 
 /** Values of one property that are shown. */
 const MOST_VALUES = 5;
+/** Nodes of one line that are named. */
+const MOST_NAMES = 8;
 
 /** One line for each node that differs. */
 export function differingLines({ differing }: Pick<Compared, 'differing'>): string[] {
   return section('differ', aligned(differing.map(({ node, differences }) => [node, differences.join('; ')])));
+}
+
+/** One line for all nodes that differ in the same way. */
+export function groupedLines({ differing }: Pick<Compared, 'differing'>): string[] {
+  const groups = Map.groupBy(differing, ({ differences }) => differences.join('\n'));
+  const lines = Array.from(groups.values()).flatMap((nodes) => [
+    ...aligned([[namesOf(nodes)]]),
+    ...aligned(nodes[0]?.differences.map((difference) => [difference]) ?? [], 6),
+  ]);
+  return section('differ', lines);
+}
+
+function namesOf(nodes: readonly Pick<DifferingNode, 'node'>[]): string {
+  const names = nodes.slice(0, MOST_NAMES).map(({ node }) => node);
+  const more = nodes.length - names.length;
+  return `${names.join(', ')}${more === 0 ? '' : ` and ${more} more`}:`;
 }
 
 export function silentLines(silent: readonly SilentNode[]): string[] {

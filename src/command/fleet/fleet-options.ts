@@ -75,10 +75,12 @@ export class Fleet {
     }
   }
 
-  async ask<T>(question: Question<T>): Promise<Answers<T>> {
+  /** Asks each node. `longer`: seconds that the answer takes anyway. */
+  async ask<T>(question: Question<T>, longer = 0): Promise<Answers<T>> {
     const { args } = question;
     const asked = { ...question, args: [...args, ...this.#querySocket] };
-    const { answers, silent } = await askNodes(this.pods, asked, this.asking);
+    const asking = { ...this.asking, seconds: this.asking.seconds + longer };
+    const { answers, silent } = await askNodes(this.pods, asked, asking);
     return { answers, silent: [...silent, ...this.unknown] };
   }
 }

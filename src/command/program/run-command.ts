@@ -7,7 +7,10 @@ import type { Command, Given, Result } from '../command.ts';
 import { addCompletion } from './completion.ts';
 import { DIFF } from '../diff.ts';
 import { EXPLAIN } from '../explain.ts';
+import { FLEET_DIFF } from '../fleet/fleet-diff.ts';
+import { FLEET_EXPLAIN } from '../fleet/fleet-explain.ts';
 import { FLEET_STATUS } from '../fleet/fleet-status.ts';
+import { FLEET_TOP } from '../fleet/fleet-top.ts';
 import { COLUMNS, type Format, document } from '../output.ts';
 import { PLAN } from '../plan.ts';
 import type { Streams } from '../screen.ts';
@@ -25,7 +28,12 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
 };
 
 /** The subcommands of `fleet`, by name: they ask the daemons of many nodes, by kubectl. */
-export const FLEET_COMMANDS: Readonly<Record<string, Command>> = { status: FLEET_STATUS };
+export const FLEET_COMMANDS: Readonly<Record<string, Command>> = {
+  status: FLEET_STATUS,
+  explain: FLEET_EXPLAIN,
+  diff: FLEET_DIFF,
+  top: FLEET_TOP,
+};
 
 /** The lines printed between two results. */
 const BETWEEN: Readonly<Record<Format, readonly string[]>> = { text: [''], json: [], yaml: ['---'] };

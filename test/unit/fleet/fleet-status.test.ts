@@ -2,19 +2,12 @@ import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { runCommand } from '../../../src/command/program/run-command.ts';
 import { mergeStatus } from '../../../src/fleet/facts/merge-status.ts';
 import { statusFacts } from '../../../src/fleet/facts/status-facts.ts';
 import type { FleetStatusReply } from '../../../src/fleet/fleet-replies.ts';
 import { statusOf } from '../../support/fleet-status.ts';
+import { runFleet } from '../../support/run-fleet.ts';
 import { RecordedCluster, type RecordedPod } from '../../support/recorded-cluster.ts';
-
-async function run(...argv: string[]): Promise<{ readonly code: number; readonly out: string; readonly err: string }> {
-  const out: string[] = [];
-  const err: string[] = [];
-  const code = await runCommand(argv, { out: (line) => out.push(line), err: (line) => err.push(line) });
-  return { code, out: out.join('\n'), err: err.join('\n') };
-}
 
 function nodesOf(count: number, special: Readonly<Record<string, RecordedPod>> = {}): Map<string, RecordedPod> {
   const names = Array.from({ length: count }, (_, at) => `node-${String(at).padStart(3, '0')}`);
@@ -58,12 +51,12 @@ describe('fleet status', () => {
       ['node-000', 'node-900'],
     );
     const began = performance.now();
-    const { code, out } = await run('fleet', 'status', '--timeout=2', '-o', 'json');
+    const { code, out } = await runFleet('status', '--timeout=2', '-o', 'json');
     expect(performance.now() - began).toBeLessThan(10_000);
     const reply = JSON.parse(out) as FleetStatusReply;
     expect({ code, verdict: reply.verdict, answered: reply.answered }).toEqual({
       code: 1,
-      verdict: '300 nodes: 3 differ or are not as wanted, 6 do not answer, 291 are alike',
+      verdict: '300 nodes: 6 do not answer, 3 differ from the others or are not as wanted, 291 alike',
       answered: 294,
     });
     expect(reply.differing).toEqual([
@@ -89,22 +82,22 @@ describe('fleet status', () => {
     using _ = new RecordedCluster(
       nodesOf(4, { 'node-002': { replies: { status: statusOf('node-002', { scheduler: 'rr' }) } } }),
     );
-    const { code, out } = await run('fleet', 'status');
+    const { code, out } = await runFleet('status');
     expect(code).toBe(1);
     expect(out).toMatch(
-      /^4 nodes: 1 differ or are not as wanted, 3 are alike\n\ndiffer:\n {2}node-002 {2}scheduler rr \(most: lc\)\n/,
+      /^4 nodes: 1 differs from the others or is not as wanted, 3 alike\n\ndiffer:\n {2}node-002 {2}scheduler rr \(most: lc\)\n/,
     );
     expect(out).toMatch(/\n {2}scheduler {2,}lc \(3\), rr \(1\)\n/);
   });
 
   test('is as wanted if all nodes are alike', async () => {
     using _ = new RecordedCluster(nodesOf(2));
-    expect(await run('fleet', 'status')).toMatchObject({ code: 0, err: '' });
+    expect(await runFleet('status')).toMatchObject({ code: 0, err: '' });
   });
 
   test('asks the nodes that are named, and names those without a Pod', async () => {
     using _ = new RecordedCluster(nodesOf(3));
-    const { code, out } = await run('fleet', 'status', '--nodes=node-001,nowhere', '-o', 'json');
+    const { code, out } = await runFleet('status', '--nodes=node-001,nowhere', '-o', 'json');
     expect({ code, reply: JSON.parse(out) as unknown }).toMatchObject({
       code: 1,
       reply: { asked: 2, silent: [{ node: 'nowhere', why: 'it has no Pod of kube-ipvs-proxy' }] },
@@ -113,25 +106,25 @@ describe('fleet status', () => {
 
   test('without a Pod, nothing is as wanted', async () => {
     using _ = new RecordedCluster(new Map(), ['node-000']);
-    expect(await run('fleet', 'status')).toMatchObject({
+    expect(await runFleet('status')).toMatchObject({
       code: 1,
-      out: expect.stringContaining('0 nodes: no Pod of kube-ipvs-proxy is found'),
+      out: expect.stringContaining('no Pod of kube-ipvs-proxy is found'),
     });
   });
 
   test.each([
-    [['fleet'], /fleet needs a subcommand/],
-    [['fleet', 'stat'], /unknown command 'stat' \(Did you mean status\?\)/],
-    [['fleet', 'status', '--nodes=a', '--all-nodes'], /--all-nodes and --nodes exclude each other/],
-    [['fleet', 'status', '--timeout=0'], /--timeout: want a whole number from 1 to 600, got "0"/],
+    [[], /fleet needs a subcommand/],
+    [['stat'], /unknown command 'stat' \(Did you mean status\?\)/],
+    [['status', '--nodes=a', '--all-nodes'], /--all-nodes and --nodes exclude each other/],
+    [['status', '--timeout=0'], /--timeout: want a whole number from 1 to 600, got "0"/],
   ])('%j is no question', async (argv, sentence) => {
-    expect(await run(...argv)).toEqual({ code: 2, out: '', err: expect.stringMatching(sentence) });
+    expect(await runFleet(...argv)).toEqual({ code: 2, out: '', err: expect.stringMatching(sentence) });
   });
 
   test('what kubectl cannot read is its sentence', async () => {
     using cluster = new RecordedCluster(new Map());
     rmSync(path.join(cluster.folder, 'pods.json'));
-    const { code, err } = await run('fleet', 'status');
+    const { code, err } = await runFleet('status');
     expect({ code, err }).toEqual({
       code: 2,
       err: expect.stringMatching(/^kube-ipvs-proxy: kubectl get pods: cat: .*pods\.json/),

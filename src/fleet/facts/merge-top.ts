@@ -1,0 +1,94 @@
+import { compareText } from '../../base/text/compare-text.ts';
+import { counted } from '../../base/text/counted.ts';
+import type { Counters, TopReply, TopRow, TrafficBy } from '../../explain/replies.ts';
+import type { FleetTopReply, FleetTopRow, SilentNode } from '../fleet-replies.ts';
+import type { Older } from '../older.ts';
+import { fleetReply } from './merge-facts.ts';
+
+/** The traffic of one node. */
+export interface TopFacts {
+  readonly node: string;
+  readonly rows: readonly TopRow[];
+  readonly more: number;
+}
+
+/** The rows that are kept of all; each node lists its own 5,000 at most. */
+const MOST_ROWS = 5_000;
+
+/** Reads the answer of a node. Throws if it has no rows. */
+export function topFacts(node: string, { rows, more = 0 }: Older<TopReply>): TopFacts {
+  if (!Array.isArray(rows)) throw new Error('its reply has no rows');
+  return { node, rows: (rows as readonly Older<TopRow>[]).map(rowOf), more };
+}
+
+function rowOf({
+  of = '',
+  endpoint,
+  activeConnections = 0,
+  inactiveConnections = 0,
+  perSecond,
+}: Older<TopRow>): TopRow {
+  return {
+    of,
+    ...(endpoint === undefined ? {} : { endpoint }),
+    activeConnections,
+    inactiveConnections,
+    ...(perSecond === undefined ? {} : { perSecond: { ...ZERO, ...perSecond } }),
+  };
+}
+
+/** Adds up the traffic of all nodes, by Service or by endpoint. The order of the answers does not matter. */
+export function mergeTop(
+  by: TrafficBy,
+  compare: (a: TopRow, b: TopRow) => number,
+  answers: readonly TopFacts[],
+  silent: readonly SilentNode[],
+): FleetTopReply {
+  const sorted = answers.toSorted((a, b) => compareText(a.node, b.node));
+  const all = sorted.flatMap(({ node, rows }) => rows.map((row) => ({ node, row })));
+  const merged = Array.from(Map.groupBy(all, ({ row }) => `${row.of} ${row.endpoint ?? ''}`).values(), sumOf).toSorted(
+    compare,
+  );
+  const connections = merged.reduce((sum, { perSecond }) => sum + (perSecond?.connections ?? 0), 0);
+  const rows = merged.slice(0, MOST_ROWS);
+  const verdict = `${connections.toFixed(1)} new connections a second to ${counted(merged.length, by === 'service' ? 'Service' : 'endpoint')}`;
+  return {
+    ...fleetReply('FleetTop', answers.length, silent, { ok: true, verdict }),
+    by,
+    rows,
+    more: merged.length - rows.length + answers.reduce((sum, { more }) => sum + more, 0),
+  };
+}
+
+const ZERO: Counters = {
+  connections: 0,
+  incomingPackets: 0,
+  outgoingPackets: 0,
+  incomingBytes: 0,
+  outgoingBytes: 0,
+};
+const COUNTERS = Object.keys(ZERO) as readonly (keyof Counters)[];
+
+function sumOf(parts: readonly { readonly node: string; readonly row: TopRow }[]): FleetTopRow {
+  const rates = { ...ZERO };
+  let activeConnections = 0;
+  let inactiveConnections = 0;
+  let busiest = { node: '', connections: -1 };
+  for (const { node, row } of parts) {
+    activeConnections += row.activeConnections;
+    inactiveConnections += row.inactiveConnections;
+    for (const counter of COUNTERS) rates[counter] += row.perSecond?.[counter] ?? 0;
+    const connections = row.perSecond?.connections ?? 0;
+    if (connections > busiest.connections) busiest = { node, connections };
+  }
+  const { of = '', endpoint } = parts[0]?.row ?? {};
+  return {
+    of,
+    ...(endpoint === undefined ? {} : { endpoint }),
+    activeConnections,
+    inactiveConnections,
+    ...(parts.some(({ row }) => row.perSecond !== undefined) ? { perSecond: rates } : {}),
+    nodes: parts.length,
+    busiest: busiest.node,
+  };
+}
