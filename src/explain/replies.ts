@@ -383,6 +383,31 @@ export interface StatusReply extends Reply<'Status'> {
   readonly health: { readonly healthy: boolean; readonly reason?: string; readonly problems: readonly string[] };
 }
 
+/** What a support archive has of a node, beside its status. */
+export interface SupportReply extends Reply<'Support'> {
+  readonly versions: { readonly kernel: string; readonly nodejs: string; readonly architecture: string };
+  /** As on /configz. It has paths of credentials, and no credentials. */
+  readonly configuration: unknown;
+  /** As on /flagz. */
+  readonly flags: readonly string[];
+  /** As on /metrics. */
+  readonly metrics: string;
+  /** Of the kernel, also those of other programs. */
+  readonly virtualServers: Listed<{
+    readonly at: string;
+    readonly scheduler: string;
+    readonly realServers: readonly {
+      readonly at: string;
+      readonly weight: number;
+      readonly activeConnections: number;
+      readonly inactiveConnections: number;
+    }[];
+  }>;
+  readonly sets: readonly ({ readonly name: string } & Listed<string>)[];
+  /** On kube-ipvs0. */
+  readonly addresses: readonly string[];
+}
+
 /** The kernel of a node on which no daemon runs. */
 export interface KernelStatusReply extends Reply<'KernelStatus'> {
   readonly mode: ProxyMode;

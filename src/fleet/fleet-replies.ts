@@ -68,3 +68,11 @@ export interface FleetTopRow extends TopRow {
   /** The node with the most new connections a second. */
   readonly busiest: string;
 }
+
+export interface FleetBundleReply extends FleetReply<'FleetBundle'> {
+  /** Path of the archive. */
+  readonly file: string;
+  readonly bytes: number;
+  /** The paths in it. */
+  readonly files: readonly string[];
+}

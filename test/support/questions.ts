@@ -6,6 +6,7 @@ import type { Answerer } from '../../src/daemon/questions/question-handler.ts';
 import type { ServerState } from '../../src/kube/api/api-client.ts';
 import type { WatchState } from '../../src/observe/api-observer.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
+import { configOf } from './config.ts';
 import type { Reconciling } from './reconciling.ts';
 
 /** What the query socket of this daemon answers, with the parts that a test may change. */
@@ -19,6 +20,8 @@ export function questionsOf(kernel: Kernel, run: Reconciling, isStarting = false
   for (const kind of ['rules of other modes', 'ipvs mode'] as const) knownLeftovers.remove(kind);
   const answers: Readonly<Record<string, Answerer>> = answerers({
     node: 'node-a',
+    config: configOf(`--proxy-mode=${kernel.mode}`),
+    metrics: { expose: () => Promise.resolve([Buffer.from('kubeipvs_objects 1\n')]) },
     mode: kernel.mode,
     families: [4, 6],
     iptables: 'nft',

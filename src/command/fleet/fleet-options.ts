@@ -34,14 +34,15 @@ export class Fleet {
   readonly unknown: readonly SilentNode[];
   /** Nodes of the cluster without a Pod; not looked for if nodes were named. */
   readonly withoutPod: readonly string[];
-  readonly #querySocket: readonly string[];
+  /** Options of the program in every Pod. */
+  readonly programOptions: readonly string[];
 
   private constructor(asking: Asking, querySocket: string, found: Pick<Fleet, 'pods' | 'unknown' | 'withoutPod'>) {
     this.asking = asking;
     this.pods = found.pods;
     this.unknown = found.unknown;
     this.withoutPod = found.withoutPod;
-    this.#querySocket = querySocket === OWN_FLAGS.querySocket.fallback ? [] : [`--query-socket=${querySocket}`];
+    this.programOptions = querySocket === OWN_FLAGS.querySocket.fallback ? [] : [`--query-socket=${querySocket}`];
   }
 
   /** Finds the Pods. Throws a UsageError if kubectl cannot. */
@@ -78,7 +79,7 @@ export class Fleet {
   /** Asks each node. `longer`: seconds that the answer takes anyway. */
   async ask<T>(question: Question<T>, longer = 0): Promise<Answers<T>> {
     const { args } = question;
-    const asked = { ...question, args: [...args, ...this.#querySocket] };
+    const asked = { ...question, args: [...args, ...this.programOptions] };
     const asking = { ...this.asking, seconds: this.asking.seconds + longer };
     const { answers, silent } = await askNodes(this.pods, asked, asking);
     return { answers, silent: [...silent, ...this.unknown] };

@@ -7,6 +7,7 @@ import type { Command, Given, Result } from '../command.ts';
 import { addCompletion } from './completion.ts';
 import { DIFF } from '../diff.ts';
 import { EXPLAIN } from '../explain.ts';
+import { FLEET_BUNDLE } from '../fleet/fleet-bundle.ts';
 import { FLEET_DIFF } from '../fleet/fleet-diff.ts';
 import { FLEET_EXPLAIN } from '../fleet/fleet-explain.ts';
 import { FLEET_STATUS } from '../fleet/fleet-status.ts';
@@ -15,6 +16,7 @@ import { COLUMNS, type Format, document } from '../output.ts';
 import { PLAN } from '../plan.ts';
 import type { Streams } from '../screen.ts';
 import { STATUS } from '../status.ts';
+import { SUPPORT } from '../support.ts';
 import { TOP } from '../top.ts';
 import { UsageError } from '../usage-error.ts';
 
@@ -25,6 +27,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   top: TOP,
   diff: DIFF,
   plan: PLAN,
+  support: SUPPORT,
 };
 
 /** The subcommands of `fleet`, by name: they ask the daemons of many nodes, by kubectl. */
@@ -33,6 +36,7 @@ export const FLEET_COMMANDS: Readonly<Record<string, Command>> = {
   explain: FLEET_EXPLAIN,
   diff: FLEET_DIFF,
   top: FLEET_TOP,
+  bundle: FLEET_BUNDLE,
 };
 
 /** The lines printed between two results. */

@@ -11,12 +11,16 @@ import { askedAddress } from './asked-address.ts';
 import type { Answerer } from './question-handler.ts';
 import { type StatusParts, statusReply } from './status-reply.ts';
 import { QuestionError, requireIpvs } from './question-error.ts';
+import { type SupportParts, supportReply } from './support-reply.ts';
 import { SharedRules } from './shared-rules.ts';
 import { type TrafficKernel, trafficReply } from './traffic.ts';
 import { watchGap } from './watch-gap.ts';
 
-export interface AnswererOptions extends Omit<StatusParts, 'reconciler' | 'kernel'> {
-  readonly kernel: StatusParts['kernel'] & TrafficKernel & Pick<KernelReader, 'compareRules' | 'forgetReadings'>;
+export interface AnswererOptions extends Omit<StatusParts, 'reconciler' | 'kernel'>, Omit<SupportParts, 'kernel'> {
+  readonly kernel: StatusParts['kernel'] &
+    SupportParts['kernel'] &
+    TrafficKernel &
+    Pick<KernelReader, 'compareRules' | 'forgetReadings'>;
   /** Undefined while the daemon starts. */
   readonly reconciler: () => Questioned | undefined;
 }
@@ -71,6 +75,7 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       const namespace = query.get('namespace') ?? undefined;
       return trafficReply({ ...options, by, namespace, ownerOf: (id) => plan.ownerOf(virtualServerKey(id)) });
     },
+    '/v1/support': () => supportReply(options),
     '/v1/diff': async (_query, signal) => {
       const found = started();
       const difference = await found.answers.difference(signal);

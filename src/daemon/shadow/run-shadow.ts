@@ -63,7 +63,18 @@ async function start(
   const nodeChanges = new NodeChanges({ config, log, end: () => stop.abort(1) });
   await listen({ config, control, metrics, health }, started);
   const identity = identityOf(nodeName, usable, config, opened);
-  const questions = { ...identity, kernel, health, watches: metrics.watchStates, cluster, history, clock, log };
+  const questions = {
+    ...identity,
+    config,
+    metrics,
+    kernel,
+    health,
+    watches: metrics.watchStates,
+    cluster,
+    history,
+    clock,
+    log,
+  };
   const found = { reconciler: () => shadow, shadow: () => publisher.last };
   started.defer(await openQuerySocket(config.querySocket, { ...questions, ...found }));
   watchConfig(config, stop, started, log);

@@ -1,0 +1,88 @@
+import { compareText } from '../../base/text/compare-text.ts';
+import { counted } from '../../base/text/counted.ts';
+import type { FleetStatusReply } from '../fleet-replies.ts';
+import { redacted } from './redact.ts';
+
+/** What was collected of one node: the texts by file name, and why some are missing. */
+export interface CollectedNode {
+  readonly node: string;
+  readonly files: ReadonlyMap<string, string>;
+  readonly missing: ReadonlyMap<string, string>;
+}
+
+export interface Collected {
+  /** The program that collected it. */
+  readonly collector: string;
+  /** What kubectl says of its own version and the API server's. */
+  readonly versions: string;
+  readonly status: FleetStatusReply;
+  /** The text form of `status`. */
+  readonly statusText: string;
+  /** The whole status of each node that answers. */
+  readonly statuses: ReadonlyMap<string, object>;
+  readonly nodes: readonly CollectedNode[];
+}
+
+/** Returns the files of a support archive by path. Whatever was collected, nothing secret is in them. */
+export function bundleFiles(collected: Collected): ReadonlyMap<string, string> {
+  const { versions, status, statusText, statuses, nodes } = collected;
+  const inOrder = nodes.toSorted((a, b) => compareText(a.node, b.node));
+  const files = new Map<string, string>([
+    ['status.txt', statusText],
+    ['status.json', json(status)],
+    ['versions.json', versions],
+  ]);
+  for (const [node, reply] of statuses) files.set(`status/${fileName(node)}.json`, json(reply));
+  for (const { node, files: own } of inOrder) {
+    for (const [name, text] of own) files.set(`nodes/${fileName(node)}/${name}`, text);
+  }
+  const clean = new Map(
+    Array.from(files)
+      .map(([path, text]): [string, string] => [path, ended(redacted(text))])
+      .toSorted(([a], [b]) => compareText(a, b)),
+  );
+  clean.set('index.md', redacted(indexPage(collected, inOrder, clean)));
+  return clean;
+}
+
+/** Names of nodes are DNS names; whatever else they have must not leave the folder. */
+function fileName(node: string): string {
+  return node.replaceAll(/[^\w.-]/g, '_').replaceAll('..', '__');
+}
+
+function json(value: object): string {
+  return JSON.stringify(value, undefined, 2);
+}
+
+function ended(text: string): string {
+  return text === '' || text.endsWith('\n') ? text : `${text}\n`;
+}
+
+function indexPage(
+  { collector, status }: Collected,
+  nodes: readonly CollectedNode[],
+  files: ReadonlyMap<string, string>,
+): string {
+  return [
+    '# A support archive of kube-ipvs-proxy',
+    '',
+    `Collected by ${collector}. ${status.verdict}.`,
+    '',
+    'Keys, tokens, passwords and the users of URLs were removed; names and addresses of Services, endpoints and nodes were',
+    'not. Read it before you give it to others.',
+    '',
+    '- `status.txt`, `status.json`: how the nodes differ, and which do not answer',
+    '- `status/`: the status of each node',
+    '- `nodes/`: of some nodes all that the daemon and the kernel say',
+    '',
+    ...nodes.flatMap(({ node, missing }) => [
+      `## ${node}`,
+      '',
+      ...Array.from(files.keys())
+        .filter((path) => path.startsWith(`nodes/${fileName(node)}/`))
+        .map((path) => `- [${path}](${path}), ${counted(Buffer.byteLength(files.get(path) ?? ''), 'byte')}`),
+      ...Array.from(missing, ([name, why]) => `- ${name} is missing: ${why}`),
+      '',
+    ]),
+  ].join('\n');
+}
