@@ -53,7 +53,7 @@ in_iptables=
 in_nftables=
 if [ $# -eq 0 ] && [ -z "${KERNEL:-}" ] && [ "$(uname -m)" = x86_64 ]; then
   in_iptables='/traffic/(scenarios|history|large-datagrams|previews|source-ranges|udp-clean-up)\.test\.ts$'
-  in_nftables='/traffic/(scenarios|change-of-mode|external-addresses|history|large-datagrams|nft-round-trip|previews|source-ranges|udp-clean-up)\.test\.ts$'
+  in_nftables='/traffic/(scenarios|change-of-mode|external-addresses|history|large-datagrams|local-node-ports|nft-round-trip|previews|source-ranges|udp-clean-up)\.test\.ts$'
   KERNEL=uml-nft lab/kernel/run.sh true >"$logs/kernel-with-nf_tables.log" 2>&1 &
 fi
 

@@ -67,6 +67,7 @@ export function statusLines(status: StatusReply): string[] {
     ...list('settings that are not as wanted', listOf(settings), (command) => command),
     ...list('settings that stop packets, and are not changed', listOf(notes), (note) => note),
     ...list('left by other modes, and removed when possible', listOf(leftOfOtherModes), (left) => left),
+    ...list('not served at localhost', status.userspace?.notServed ?? listOf([]), (text) => text),
     ...list('problems of the node', listOf(health.problems), (problem) => problem),
   ];
 }
@@ -77,7 +78,7 @@ function listOf<T>(items: readonly T[]): Listed<T> {
 
 function rows(status: StatusReply): string[][] {
   const { version, commit, startedAt, uptimeSeconds, mode, source, watches, watchesSince } = status;
-  const { syncs, objects, sets, conntrack, health, lastEventAt, shadow } = status;
+  const { syncs, objects, sets, conntrack, health, lastEventAt, shadow, userspace } = status;
   const states = Object.entries(watches).map(
     ([resource, state]) => `${resource} ${state} since ${watchesSince[resource]}`,
   );
@@ -107,6 +108,7 @@ function rows(status: StatusReply): string[][] {
     ['sets', setsText(sets)],
     ...(shadow === undefined ? [] : [['shadow', `${shadowWords(shadow)}, compared ${shadow.comparedAt}`]]),
     ['conntrack', conntrackText(conntrack)],
+    ...(userspace === undefined ? [] : [['user space', userspaceText(userspace)]]),
     ['health', health.healthy ? 'healthy' : (health.reason ?? 'not healthy')],
   ];
 }
@@ -157,6 +159,12 @@ function setsText(sets: StatusReply['sets']): string {
 
 function fullness({ entries, capacity = 1 }: StatusReply['sets'][number]): number {
   return entries / capacity;
+}
+
+function userspaceText(userspace: NonNullable<StatusReply['userspace']>): string {
+  const { listeners, connections, active, refused, failed } = userspace;
+  const counts = [`${connections} so far`, `${refused} refused`, `${failed} without a working endpoint`];
+  return `${counted(listeners, 'port')}, ${counted(active, 'connection')} (${counts.join(', ')})`;
 }
 
 function conntrackText(conntrack: StatusReply['conntrack']): string {

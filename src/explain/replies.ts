@@ -376,6 +376,18 @@ export interface StatusReply extends Reply<'Status'> {
   readonly settings: readonly string[];
   /** Settings of the node that stop packets of Services, and that are never changed. */
   readonly notes: readonly string[];
+  /** The user-space engine; absent while it does not run. */
+  readonly userspace?: {
+    readonly listeners: number;
+    /** Connections and UDP clients since it started, and those that exist. */
+    readonly connections: number;
+    readonly active: number;
+    /** Those refused by a limit or without an endpoint, and those that ended because every endpoint failed. */
+    readonly refused: number;
+    readonly failed: number;
+    /** Node ports at loopback addresses that could not be opened, one sentence each. */
+    readonly notServed: Listed<string>;
+  };
   /** What other modes left on this node, and what keeps it here: it is removed without further notice. */
   readonly leftOfOtherModes: readonly string[];
   /** With --dry-run: the differences found last; absent before the first two comparisons. */

@@ -14,7 +14,7 @@ import type { PlanWarning, PlannedVirtualServer } from '../plan/service-plan.ts'
 import type { Op } from '../state/op.ts';
 import { type VirtualServerKey, formatVirtualServer, virtualServerKey } from '../state/virtual-server.ts';
 import { USES } from './address-use.ts';
-import { closedNodePorts } from './closed-node-ports.ts';
+import { closedNodePorts, localNodePorts } from './closed-node-ports.ts';
 import { type EndpointUse, type PortUse, endpointUse } from './endpoint-use.ts';
 import {
   REPLY_API_VERSION,
@@ -77,6 +77,7 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
     ...conflicts,
     ...[...warnings, ...unmet].map(({ message }) => message),
     ...closedNodePorts(definition, node, config),
+    ...localNodePorts(planned),
     ...known.found.nodeNotes,
   ]);
   const sets = setsOf(known.found.entries, config, words);

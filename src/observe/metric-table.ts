@@ -100,6 +100,14 @@ const KUBE_PROXY = {
     ['nftables'],
     counter(FAMILY, 'Failed deletions of chains, sets and elements that nothing uses any more'),
   ),
+  kubeproxy_nftables_localhost_nodeport_listeners: only(
+    ['nftables'],
+    gauge(FAMILY, 'Node ports that the user-space engine serves at loopback addresses'),
+  ),
+  kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total: only(
+    ['nftables'],
+    counter(FAMILY, 'Node ports at loopback addresses that could not be opened'),
+  ),
   kubeproxy_proxy_healthz_total: counter(['code'], 'Responses of /healthz by status code'),
   kubeproxy_proxy_livez_total: counter(['code'], 'Responses of /livez by status code'),
   kubeproxy_conntrack_reconciler_sync_duration_seconds: histogram(
@@ -110,16 +118,14 @@ const KUBE_PROXY = {
   kubeproxy_conntrack_reconciler_deleted_entries_total: counter(FAMILY, 'Stale UDP flows that were deleted'),
 };
 
-const NO_LOCALHOST = 'node ports are not served at loopback addresses';
-
 /** Metrics of kube-proxy that are not served, with the reason. */
 export const ABSENT_METRICS: Readonly<Record<string, string>> = {
   kubeproxy_iptables_ct_state_invalid_dropped_packets_total:
     'kube-proxy counts with nfacct, which needs a kernel module of its own. The rule has a counter: `iptables -vnL KUBE-FORWARD`',
-  kubeproxy_iptables_localhost_nodeports_accepted_packets_total: NO_LOCALHOST,
-  kubeproxy_nftables_localhost_nodeport_listeners: NO_LOCALHOST,
-  kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total: NO_LOCALHOST,
-  kubeproxy_nftables_localhost_nodeport_rejected_packets_total: NO_LOCALHOST,
+  kubeproxy_iptables_localhost_nodeports_accepted_packets_total:
+    'kube-proxy counts with nfacct; see kubeipvs_userspace_*',
+  kubeproxy_nftables_localhost_nodeport_rejected_packets_total:
+    'UDP is served, too; see kubeipvs_userspace_refused_total',
   'kubeproxy_sync_proxy_rules_winkernel_*': 'there is no mode for Windows',
 };
 
@@ -242,6 +248,19 @@ const OWN = {
     [],
     '0 while net.ipv4.vs.run_estimation is 0 (the traffic counters of kubeipvs_node_* and kubeipvs_service_* do not change), else 1',
   ),
+  kubeipvs_userspace_listeners: gauge(
+    ['state'],
+    'Ports of the user-space engine: listening, or refused because another program has them',
+  ),
+  kubeipvs_userspace_connections_total: counter([], 'TCP connections and UDP clients that the engine accepted'),
+  kubeipvs_userspace_active_connections: gauge([], 'Those of them that exist'),
+  kubeipvs_userspace_refused_total: counter([], 'Those that it refused, because of a limit or without an endpoint'),
+  kubeipvs_userspace_failed_connects_total: counter(
+    [],
+    'Attempts to reach an endpoint that failed; the engine then tries the next one',
+  ),
+  kubeipvs_userspace_failed_connections_total: counter([], 'Connections that ended because every endpoint failed'),
+  kubeipvs_userspace_bytes_total: counter(['direction'], 'Bytes from clients (in) and from endpoints (out)'),
   kubeipvs_shadow_differences: gauge(
     ['object', 'kind'],
     'With --dry-run: differences between kernel and plan that two comparisons in a row found; kind is "unexpected", or the name of a known difference from kube-proxy',

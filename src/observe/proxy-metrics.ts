@@ -14,6 +14,8 @@ import {
   nextWatchState,
   type WatchObserver,
 } from './api-observer.ts';
+import { setEngineMetrics } from '../userspace/engine-metrics.ts';
+import type { EngineReport } from '../userspace/engine-report.ts';
 import { EventLoopLag } from './event-loop-lag.ts';
 import { type MetricSet, makeMetrics } from './metric-set.ts';
 import { PROXY_METRICS } from './metric-table.ts';
@@ -59,6 +61,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
   readonly #watchStates = new Map<string, WatchState>();
   #readServices: () => Promise<readonly ServicePortTraffic[]> = () => Promise.resolve([]);
   #exposing: Promise<readonly Buffer[]> | undefined;
+  #readEngine: () => Promise<EngineReport | undefined> = () => Promise.resolve(undefined);
   #readEstimation: () => Promise<boolean> = () => Promise.resolve(true);
   #readTotals: () => Promise<VirtualServerStats | undefined> = () => Promise.resolve(undefined);
 
@@ -255,6 +258,18 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     this.#readServices = read;
   }
 
+  /** Sets the reader of the user-space engine, called at each scrape. */
+  observeEngine(read: () => Promise<EngineReport | undefined>): void {
+    this.#readEngine = read;
+  }
+
+  /** Must be called when the engine could not listen at a loopback address. */
+  localListenerRefused(family: IpFamily): void {
+    this.#metrics.kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total.inc({
+      ip_family: familyLabel(family),
+    });
+  }
+
   /** Sets the reader of the node's traffic, called at each scrape. */
   observeTotals(read: () => Promise<VirtualServerStats | undefined>): void {
     this.#readTotals = read;
@@ -277,6 +292,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     const ports = await this.#readServices();
     await this.#setEstimation();
     await this.#setTotals();
+    setEngineMetrics(this.#metrics, await this.#readEngine());
     measureProcess(this.#metrics);
     this.#metrics.kubeipvs_event_loop_lag_max_seconds.set(this.lag.takeMax());
     const own = await this.#made.registry.metrics();

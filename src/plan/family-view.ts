@@ -50,6 +50,8 @@ export interface FamilyView {
   readonly loadBalancerIps: readonly IpAddress[];
   /** The node addresses that serve node ports; empty if no port has a node port. */
   readonly nodeAddresses: readonly IpAddress[];
+  /** Of both families. */
+  readonly localNodePortAddresses: readonly IpAddress[];
   readonly ports: readonly PortView[];
   /** Service addresses in these networks are neither bound to kube-ipvs0 nor closed. */
   readonly unboundCidrs: readonly Cidr[];
@@ -88,6 +90,7 @@ export function familyView(
     externalIps: (config.servesExternalIps ?? true) ? externalIps : EMPTY,
     loadBalancerIps,
     nodeAddresses: hasNodePort ? nodePortAddresses(family, node, config) : EMPTY,
+    localNodePortAddresses: config.localNodePortAddresses ?? EMPTY,
     ports: service.ports.map((port) =>
       portView(service, port, family, accessible || port.nodePort !== undefined, place),
     ),

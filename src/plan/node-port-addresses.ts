@@ -8,6 +8,7 @@ import {
   isLinkLocal6,
   isLoopback,
   isUnspecified,
+  parseIp,
 } from '../base/ip.ts';
 import type { NodePortSelection } from '../config/value/node-port-selection.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
@@ -19,6 +20,17 @@ type Selecting = Pick<PlanConfig, 'nodePortAddresses'>;
 /** Returns the interface addresses that serve node ports. IPVS cannot serve loopback addresses: clients would hang. */
 export function nodePortAddresses(family: IpFamily, node: NodePortView, config: Selecting): readonly IpAddress[] {
   return selectedAddresses(family, node, config).filter((address) => !isLoopback(address));
+}
+
+const LOOPBACK: readonly IpAddress[] = ['127.0.0.1', '::1'].map(parseIp).filter((address) => address !== undefined);
+
+/**
+ * Returns the loopback addresses that nodePortAddresses asks for: by the keyword `localhost` or by a loopback network, not
+ * by one that has all addresses.
+ */
+export function askedLoopback({ cidrs }: Pick<NodePortSelection, 'cidrs'>): readonly IpAddress[] {
+  const asked = cidrs.filter(({ address }) => isLoopback(address));
+  return LOOPBACK.filter((address) => asked.some((cidr) => cidrContains(cidr, address)));
 }
 
 /** Returns the interface addresses that nodePortAddresses selects, sorted. */

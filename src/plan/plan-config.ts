@@ -11,6 +11,8 @@ export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
   /** Name of our node, lower case. Endpoints on it are local. */
   readonly nodeName: string;
   readonly nodePortAddresses: NodePortSelection;
+  /** Loopback addresses at which the user-space engine serves node ports (default: none). */
+  readonly localNodePortAddresses?: readonly IpAddress[];
   readonly localDetectors: Readonly<Partial<Record<IpFamily, LocalDetector>>>;
   /** Whether service addresses must be bound to kube-ipvs0 (default), as IPVS needs it. If not, only cluster IPs are closed. */
   readonly bindAddresses?: boolean;

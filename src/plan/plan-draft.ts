@@ -10,6 +10,7 @@ import type {
   PlanWarning,
   PlannedHairpin,
   PlannedHealthCheck,
+  PlannedLocalNodePort,
   PlannedUdp,
   PlannedVirtualServer,
   ServicePlan,
@@ -30,6 +31,7 @@ export class PlanDraft {
   readonly #addresses: IpAddress[] = [];
   readonly #closed: IpAddress[] = [];
   readonly #hairpins: PlannedHairpin[] = [];
+  readonly #localNodePorts: PlannedLocalNodePort[] = [];
   readonly #warnings: PlanWarning[] = [];
   #noLocalEndpoints = NO_LOCAL_ENDPOINTS;
   #healthCheck: PlannedHealthCheck | undefined;
@@ -58,6 +60,10 @@ export class PlanDraft {
 
   addHairpin(hairpin: PlannedHairpin): void {
     this.#hairpins.push(hairpin);
+  }
+
+  addLocalNodePort(planned: PlannedLocalNodePort): void {
+    this.#localNodePorts.push(planned);
   }
 
   addWarning(warning: PlanWarning): void {
@@ -96,6 +102,7 @@ export class PlanDraft {
       hairpins: trimCapacity(this.#hairpins),
       ...(this.#healthCheck === undefined ? {} : { healthCheck: this.#healthCheck }),
       udp: this.#udpOf(unshared),
+      ...(this.#localNodePorts.length === 0 ? {} : { localNodePorts: trimCapacity(this.#localNodePorts) }),
       noLocalEndpoints: this.#noLocalEndpoints,
       warnings: sortedOnce(this.#warnings, compareWarning),
     });

@@ -42,6 +42,16 @@ export interface PlannedHairpin {
   readonly endpoints: readonly Endpoint[];
 }
 
+/** A node port at a loopback address, which the user-space engine serves. */
+export interface PlannedLocalNodePort extends VirtualServerId {
+  /** Name of the Service port. */
+  readonly portName: string;
+  readonly realServers: readonly RealServer[];
+  readonly scheduler: string;
+  /** 0: no session affinity. */
+  readonly affinitySeconds: number;
+}
+
 /** The response data of a service's healthCheckNodePort listeners: one for each family of the Service. */
 export interface PlannedHealthCheck {
   readonly port: Port;
@@ -80,6 +90,8 @@ export interface ServicePlan {
   readonly entries: readonly PlannedEntry[];
   readonly healthCheck?: PlannedHealthCheck;
   readonly udp: readonly PlannedUdp[];
+  /** Absent if there are none. */
+  readonly localNodePorts?: readonly PlannedLocalNodePort[];
   /** Families with a Local policy and usable endpoints only on other nodes (metric no_local_endpoints). */
   readonly noLocalEndpoints: { readonly internal: readonly IpFamily[]; readonly external: readonly IpFamily[] };
   readonly warnings: readonly PlanWarning[];

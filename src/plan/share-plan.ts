@@ -1,9 +1,16 @@
 import { hasSameTraits } from '../state/address-traits.ts';
 import { formatEncapsulation } from '../base/service/service-requests.ts';
+import { EMPTY } from '../base/trim-capacity.ts';
 import { type RealServer, hasSameIdentity, hasSameServerSettings } from '../state/real-server.ts';
 import { compareVirtualServer, hasSameSettings } from '../state/virtual-server.ts';
 import { compareEntry } from './entry-order.ts';
-import type { PlannedHairpin, PlannedUdp, PlannedVirtualServer, ServicePlan } from './service-plan.ts';
+import type {
+  PlannedHairpin,
+  PlannedLocalNodePort,
+  PlannedUdp,
+  PlannedVirtualServer,
+  ServicePlan,
+} from './service-plan.ts';
 
 /**
  * Returns a plan equal to `plan` that reuses equal parts of `before`. Most of a plan stays the same when endpoints
@@ -11,6 +18,7 @@ import type { PlannedHairpin, PlannedUdp, PlannedVirtualServer, ServicePlan } fr
  */
 export function sharePlan(plan: ServicePlan, before: ServicePlan | undefined): ServicePlan {
   if (before === undefined) return plan;
+  const { localNodePorts } = plan;
   const addresses = shareList(plan.addresses, before.addresses, Object.is);
   return {
     ...plan,
@@ -20,6 +28,9 @@ export function sharePlan(plan: ServicePlan, before: ServicePlan | undefined): S
     hairpins: shareList(plan.hairpins, before.hairpins, sameHairpin),
     entries: shareList(plan.entries, before.entries, (a, b) => compareEntry(a, b) === 0),
     udp: shareList(plan.udp, before.udp, sameUdp),
+    ...(localNodePorts === undefined
+      ? {}
+      : { localNodePorts: shareList(localNodePorts, before.localNodePorts ?? EMPTY, sameLocalNodePort) }),
   };
 }
 
@@ -66,6 +77,16 @@ function sameHairpin(a: PlannedHairpin, b: PlannedHairpin): boolean {
 
 function sameUdp(a: PlannedUdp, b: PlannedUdp): boolean {
   return compareVirtualServer(a.id, b.id) === 0 && samePlaces(a.answering, b.answering, sameRealServer);
+}
+
+function sameLocalNodePort(a: PlannedLocalNodePort, b: PlannedLocalNodePort): boolean {
+  return (
+    compareVirtualServer(a, b) === 0 &&
+    a.portName === b.portName &&
+    a.scheduler === b.scheduler &&
+    a.affinitySeconds === b.affinitySeconds &&
+    samePlaces(a.realServers, b.realServers, sameRealServer)
+  );
 }
 
 export function samePlaces<T>(a: readonly T[], b: readonly T[], equal: (a: T, b: T) => boolean): boolean {

@@ -1,3 +1,4 @@
+import type { IpFamily } from '../base/ip.ts';
 import type { VirtualServerId } from '../state/virtual-server.ts';
 
 /** Counts since the engine started. */
@@ -36,7 +37,8 @@ export interface EngineReport {
   readonly totals: EngineCounters;
   /** By the key of the forwarded port. */
   readonly ports: ReadonlyMap<string, EngineCounters>;
-  readonly listeners: number;
+  /** Ports that are open, by the family of their address. */
+  readonly listening: Readonly<Record<IpFamily, number>>;
   /** The listeners that could not listen; they are tried again. */
   readonly refusedListeners: readonly RefusedListener[];
 }

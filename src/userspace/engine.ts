@@ -70,7 +70,7 @@ export class Engine {
     const totals = { ...this.#past };
     for (const counts of ports.values()) addCounts(totals, counts);
     for (const { counts } of this.#draining) addCounts(totals, counts);
-    return { totals, ports, listeners: this.#listeners.listening, refusedListeners: this.#listeners.refused };
+    return { totals, ports, listening: this.#listeners.listening, refusedListeners: this.#listeners.refused };
   }
 
   /** Closes every listener and resets every connection. */

@@ -1,3 +1,4 @@
+import { type IpFamily, familyOf } from '../base/ip.ts';
 import { errorCode } from '../base/text/error-text.ts';
 import { setTimer } from '../base/timer.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
@@ -37,8 +38,13 @@ export class ListenerTable {
     this.#options = options;
   }
 
-  get listening(): number {
-    return Array.from(this.#states.values()).filter(({ open }) => open !== undefined).length;
+  /** Open ports, by the family of their address. */
+  get listening(): Record<IpFamily, number> {
+    const counts = { 4: 0, 6: 0 };
+    for (const { listener, open } of this.#states.values()) {
+      if (open !== undefined) counts[familyOf(listener.address)] += 1;
+    }
+    return counts;
   }
 
   get refused(): RefusedListener[] {
@@ -100,7 +106,7 @@ export class ListenerTable {
     if (state.ended) return;
     const before = state.refused;
     state.refused = { ...id, code, ...(owner === undefined ? {} : { owner }) };
-    state.cancelRetry = setTimer(() => void this.#open(state), RETRY_MS);
+    if (code !== 'EPROTONOSUPPORT') state.cancelRetry = setTimer(() => void this.#open(state), RETRY_MS);
     if (before?.code !== code || before.owner !== owner) this.#options.onRefused(state.refused);
   }
 }

@@ -7,7 +7,7 @@ const OLD = { ignored: 'kube-proxy no longer has it; remove it' };
 /** Flags of kube-proxy that manifests may still contain. They are parsed and validated, but have no effect. */
 export const IGNORED_FLAGS = {
   'iptables.localhostNodePorts': field('iptables-localhost-nodeports', bool, true, {
-    ignored: 'node ports are not served at loopback addresses in any mode',
+    ignored: 'node ports are served at loopback addresses only where nodePortAddresses has them',
   }),
   bootIdFile: flag('boot-id-file', string, '/proc/sys/kernel/random/boot_id', NEVER),
   machineIdFile: flag('machine-id-file', string, '/etc/machine-id,/var/lib/dbus/machine-id', NEVER),

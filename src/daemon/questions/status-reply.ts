@@ -20,6 +20,7 @@ import type { Clock } from '../../reconcile/timing/clock.ts';
 import type { Questioned } from '../../reconcile/questioned.ts';
 import { formatRealServer, realServerOf } from '../../state/real-server.ts';
 import { formatVirtualServer } from '../../state/virtual-server.ts';
+import type { EngineReport, RefusedListener } from '../../userspace/engine-report.ts';
 import { conntrackUse } from './conntrack-use.ts';
 import type { History } from './history.ts';
 import { watchGap } from './watch-gap.ts';
@@ -48,6 +49,11 @@ export interface StatusParts extends Identity {
   readonly clock: Clock;
   /** What other modes left on this node. */
   readonly knownLeftovers?: { readonly texts: readonly string[] };
+  /** Node ports at loopback addresses. */
+  readonly localNodePorts?: {
+    report(): Promise<EngineReport | undefined>;
+    refusedText(refused: RefusedListener): string;
+  };
   /** With --dry-run: what the shadow found last. */
   readonly shadow?: () => StatusReply['shadow'];
 }
@@ -111,8 +117,19 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
     notes: await reconciler.answers.forwardingNotes(),
     leftOfOtherModes: parts.knownLeftovers?.texts ?? [],
     ...(shadow === undefined ? {} : { shadow }),
+    ...(await userspaceOf(parts)),
     health,
   };
+}
+
+async function userspaceOf({ localNodePorts }: StatusParts): Promise<Pick<StatusReply, 'userspace'>> {
+  const report = await localNodePorts?.report();
+  if (localNodePorts === undefined || report === undefined) return {};
+  const { listening, totals, refusedListeners } = report;
+  const { connections, active, refused, failedConnections } = totals;
+  const listeners = listening[4] + listening[6];
+  const notServed = listed(refusedListeners, (one) => localNodePorts.refusedText(one));
+  return { userspace: { listeners, connections, active, refused, failed: failedConnections, notServed } };
 }
 
 /** Without ip_vs, its timeouts cannot be read; health has that reason already. */

@@ -8,7 +8,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import type { SourceEvent } from '../../kube/objects/source.ts';
 import { Cluster } from '../../model/cluster.ts';
 import { errorText } from '../../base/text/error-text.ts';
-import type { IpFamily } from '../../base/ip.ts';
+import { type IpFamily, familyOf } from '../../base/ip.ts';
 import type { Log } from '../../observe/log/log.ts';
 import { ProxyHealth } from '../../observe/health.ts';
 import { ProxyMetrics } from '../../observe/proxy-metrics.ts';
@@ -20,6 +20,7 @@ import { PodInterfaces } from '../../reconcile/pods/pod-interfaces.ts';
 import { PodPreparer } from '../../reconcile/pods/pod-preparer.ts';
 import type { NodeSettings } from '../../reconcile/node/node-settings.ts';
 import { Reconciler } from '../../reconcile/reconciler.ts';
+import type { VirtualServerId } from '../../state/virtual-server.ts';
 import { PHASES } from '../../state/transaction.ts';
 import { type DaemonLock, holdDaemonLock } from '../startup/daemon-lock.ts';
 import { History } from '../questions/history.ts';
@@ -29,6 +30,7 @@ import { estimationRuns } from '../startup/estimation.ts';
 import { setUpKernel, usableFamilies } from '../startup/kernel-setup.ts';
 import { followSource } from './follow-source.ts';
 import { identityOf, logStart } from './identity.ts';
+import { LocalNodePorts, engineLimitsOf } from './local-node-ports.ts';
 import { NodeChanges } from './node-changes.ts';
 import { nodeNameOf } from '../startup/node-identity.ts';
 import { awaitOwnNode } from './own-node.ts';
@@ -101,7 +103,8 @@ async function start(
   const usable = await usableFamilies(kernel, config, log);
   logStart('kube-ipvs-proxy is starting', { node: nodeName, mode: config.mode }, usable, opened.origin, log);
   const knownLeftovers = new KnownLeftovers((isAnyLeft) => metrics.setOtherModesLeft(isAnyLeft));
-  const parts = { config, mode, control, kernel, metrics, health, cluster, events, history, knownLeftovers, lock };
+  const common = { config, mode, control, kernel, metrics, health, cluster, events, history, knownLeftovers, lock };
+  const parts = { ...common, localNodePorts: openLocalNodePorts(config, metrics, log, started) };
   await listen(parts, started);
   const asked = { ...parts, clock, log, ...identityOf(nodeName, usable, config, opened) };
   const questions = { ...asked, watches: metrics.watchStates, reconciler: () => reconciler };
@@ -128,6 +131,20 @@ function openEvents(
   log: Log,
 ): DaemonEvents {
   return new DaemonEvents({ nodeName, sink: eventSink, ofServices: serviceEvents, clock, log: log.child('events') });
+}
+
+function openLocalNodePorts(
+  config: ProxyConfig,
+  metrics: ProxyMetrics,
+  log: Log,
+  started: AsyncDisposableStack,
+): LocalNodePorts {
+  const limits = engineLimitsOf(config);
+  const onRefused = ({ address }: VirtualServerId): void => metrics.localListenerRefused(familyOf(address));
+  const localNodePorts = new LocalNodePorts({ limits, log: log.child('localhost'), onRefused });
+  started.defer(() => localNodePorts.close());
+  metrics.observeEngine(() => localNodePorts.report());
+  return localNodePorts;
 }
 
 /** Opens the ports for probes and scrapes. */
@@ -157,19 +174,13 @@ interface Parts {
   readonly nodeSettings: NodeSettings;
   readonly knownLeftovers: KnownLeftovers;
   readonly lock: DaemonLock;
+  readonly localNodePorts: LocalNodePorts;
 }
 
 function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconciler {
   const { config, mode, control, kernel, metrics, health, cluster, families, planConfig, events } = parts;
   const log = control.log.child('sync');
-  const serviceHealth = new ServiceHealthServers({
-    proxyHealthy: () => health.healthy(clock.now()),
-    onBindFailure: ({ namespace, name, port }, address, reason, hint) => {
-      log.error(`the health check server of service ${namespace}/${name} cannot listen: ${reason}${hint}`, { address });
-      events.serviceHealthRefused(namespace, name, `the health check cannot listen on port ${port}: ${reason}`);
-    },
-  });
-  started.defer(() => serviceHealth.close());
+  const serviceHealth = openServiceHealth(parts, log, started);
   const modeParts = modePartsOf(parts, log);
   const observer = new SyncPublisher({
     families,
@@ -186,6 +197,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     // A daemon in another mode would write again what we remove.
     onServing: () => void parts.lock.taken.then(() => removeOthers(mode, modeParts, started)),
     ...podPreparation(parts, started),
+    localNodePorts: parts.localNodePorts,
     onDeviceMade: () => mode.logDeleter(modeParts),
   });
   const reconciler = new Reconciler({
@@ -219,6 +231,22 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   );
   started.defer(stopWatch);
   return reconciler;
+}
+
+function openServiceHealth(
+  { health, events }: Pick<Parts, 'health' | 'events'>,
+  log: Log,
+  started: AsyncDisposableStack,
+): ServiceHealthServers {
+  const servers = new ServiceHealthServers({
+    proxyHealthy: () => health.healthy(clock.now()),
+    onBindFailure: ({ namespace, name, port }, address, reason, hint) => {
+      log.error(`the health check server of service ${namespace}/${name} cannot listen: ${reason}${hint}`, { address });
+      events.serviceHealthRefused(namespace, name, `the health check cannot listen on port ${port}: ${reason}`);
+    },
+  });
+  started.defer(() => servers.close());
+  return servers;
 }
 
 function modePartsOf({ config, iptables, knownLeftovers, metrics }: Parts, log: Log): ModeParts {

@@ -11,6 +11,7 @@ import type { ListenOn, ServiceHealthServers } from '../../observe/service-healt
 import type { NodePlan } from '../../plan/node/node-plan.ts';
 import { TOO_MANY_SERVERS } from '../../plan/service-limit.ts';
 import { ownServers } from '../../plan/service-plan.ts';
+import type { LocalNodePorts } from './local-node-ports.ts';
 import type { History } from '../questions/history.ts';
 import type { Clock } from '../../reconcile/timing/clock.ts';
 import { familyOfOp } from '../../state/op.ts';
@@ -34,6 +35,7 @@ export interface SyncPublisherOptions {
   readonly onServing: () => void;
   /** Called with the Pods to prepare after each sync, and whether it read everything; absent without --dsr-prepare-pods. */
   readonly preparePods?: (wanted: readonly DirectPod[], full: boolean) => void;
+  readonly localNodePorts?: Pick<LocalNodePorts, 'publish'>;
   /** Called when kube-ipvs0 was missing and was created again. */
   readonly onDeviceMade: () => void;
 }
@@ -71,6 +73,7 @@ export class SyncPublisher implements SyncObserver {
       if (report.error !== undefined) health.failed(report.error.message, isNodeUnable(report));
       return;
     }
+    void this.#options.localNodePorts?.publish(this.#options.plan().takeLocalNodePorts());
     this.#options.preparePods?.([...this.#options.plan().directPods()], report.kind !== 'change');
     if (report.kind === 'first') this.#options.onServing();
     health.synced(clock.now());

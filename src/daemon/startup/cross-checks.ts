@@ -99,16 +99,11 @@ function nodePortWarnings({ nodePortAddresses }: ProxyConfig, families: readonly
       `${name} is not set: node ports are open on every address of this node; "primary" would limit them to its own`,
     ];
   }
-  return [
-    ...open.map(
-      (family) =>
-        `${name} has nothing of ${familyLabel(family)}: node ports are open on every ${familyLabel(family)} address of ` +
-        'this node',
-    ),
-    ...(cidrs.some(({ address }) => isLoopback(address))
-      ? [`${name} includes loopback addresses: node ports are not served at them, only health check ports are`]
-      : []),
-  ];
+  return open.map(
+    (family) =>
+      `${name} has nothing of ${familyLabel(family)}: node ports are open on every ${familyLabel(family)} address of ` +
+      'this node',
+  );
 }
 
 /** k3s and RKE2 give kube-proxy such an address, and it is copied from there. */

@@ -4,6 +4,7 @@ import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { Cluster } from '../../model/cluster.ts';
 import { type Cidr, cidrFamily } from '../../base/cidr.ts';
 import type { IpFamily } from '../../base/ip.ts';
+import { askedLoopback } from '../../plan/node-port-addresses.ts';
 import { MODE_PLANS } from '../../plan/mode-plans.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import type { LocalDetector } from '../../state/rules/rule-settings.ts';
@@ -37,6 +38,7 @@ export function planConfigOf(
     families,
     nodeName,
     nodePortAddresses: config.nodePortAddresses,
+    localNodePortAddresses: askedLoopback(config.nodePortAddresses),
     masqueradeAll: config.masqueradeAll,
     masqueradeMark: (1 << config.masqueradeBit) >>> 0,
     localDetectors,

@@ -14,6 +14,7 @@ import { PlannedSet, type PlannedSetEntries } from '../ipvs/planned-set.ts';
 import type {
   PlannedEntry,
   PlannedHealthCheck,
+  PlannedLocalNodePort,
   PlannedUdp,
   PlannedVirtualServer,
   ServicePlan,
@@ -85,6 +86,9 @@ export class NodePlan {
   /** Services whose Pods on this node answer clients themselves. */
   readonly #direct = new Set<NamespacedName>();
 
+  /** Services whose node ports at loopback addresses changed since the last takeLocalNodePorts(). */
+  readonly #changedLocally = new Set<NamespacedName>();
+
   // The state at the last takeChanges() of each object touched since then; 'unknown' always counts as a change.
   readonly #touchedVirtualServers = new Map<VirtualServerKey, Pick<VirtualServerChange, 'id' | 'before'>>();
   readonly #touchedAddresses = new Map<IpAddress, boolean | 'unknown'>();
@@ -110,6 +114,7 @@ export class NodePlan {
     const inForce = this.#inForce(service);
     if (plan === undefined) this.#services.delete(service);
     else this.#services.set(service, plan);
+    if (old?.localNodePorts !== plan?.localNodePorts) this.#changedLocally.add(service);
     const moved = this.#claims.replace(service, old, plan);
     let { udpChanged, healthChecksChanged } = this.#enforce(service, inForce);
     for (const other of moved) {
@@ -181,6 +186,16 @@ export class NodePlan {
         for (const pod of pods) yield { service, pod, address: virtualServer.address, ...how };
       }
     }
+  }
+
+  /** Returns the Services whose node ports at loopback addresses changed since the last call, with all that they have. */
+  takeLocalNodePorts(): ReadonlyMap<NamespacedName, readonly PlannedLocalNodePort[]> {
+    const changed = Array.from(
+      this.#changedLocally,
+      (service) => [service, this.#services.get(service)?.localNodePorts ?? EMPTY] as const,
+    );
+    this.#changedLocally.clear();
+    return new Map(changed);
   }
 
   get virtualServerCount(): number {

@@ -5,6 +5,7 @@ import { planExternalIps, planLoadBalancerIps } from './external-addresses.ts';
 import { type FamilyView, familyView } from '../family-view.ts';
 import { planHairpin } from './hairpin.ts';
 import { planHealthCheck } from './health-check.ts';
+import { planLocalNodePorts } from './local-node-port.ts';
 import { planNodePorts } from './node-port.ts';
 import type { NodeView, PlanConfig } from '../plan-config.ts';
 import { PlanDraft } from '../plan-draft.ts';
@@ -17,6 +18,7 @@ const FAMILY_RULES: readonly ((draft: PlanDraft, view: FamilyView) => void)[] = 
   planExternalIps,
   planLoadBalancerIps,
   planNodePorts,
+  planLocalNodePorts,
 ];
 
 /** Returns the plan of a service: all kernel objects that it needs on this node. */

@@ -9,7 +9,7 @@ import { describe, expect, test } from '@jest/globals';
 const TABLE: Record<string, { readonly values: readonly string[]; readonly types?: readonly string[] }> = {
   base: { values: [] },
   config: { values: [] },
-  observe: { values: ['config'], types: ['state'] },
+  observe: { values: ['config', 'userspace'], types: ['state'] },
   kube: { values: ['observe'] },
   model: { values: [], types: ['kube'] },
   state: { values: [] },

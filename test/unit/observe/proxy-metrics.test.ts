@@ -379,7 +379,17 @@ describe('the exposition', () => {
 
   test.each([
     ['ipvs', []],
-    ['nftables', ['nftables_cleanup_failures', 'nftables_sync_failures', 'sync_full', 'sync_partial']],
+    [
+      'nftables',
+      [
+        'nftables_cleanup_failures',
+        'nftables_localhost_nodeport_listener_creation_failures',
+        'nftables_localhost_nodeport_listeners',
+        'nftables_sync_failures',
+        'sync_full',
+        'sync_partial',
+      ],
+    ],
     ['iptables', ['iptables_last', 'iptables_partial_restore_failures', 'iptables_total', 'sync_full', 'sync_partial']],
   ] as const)('in %s mode, it has those metrics of single modes: %j', async (mode, wanted) => {
     const of = async (text: Promise<string>): Promise<string[]> =>

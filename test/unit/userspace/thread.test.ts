@@ -22,7 +22,7 @@ test('the engine in a worker thread forwards, reports, and refuses a port that i
   await thread.apply(update);
   expect(await readAll(await bed.client(port))).toBe('a');
   const report = await thread.report();
-  expect(report).toMatchObject({ listeners: 1, totals: { connections: 1, bytesOut: 1 } });
+  expect(report).toMatchObject({ listening: { 4: 1, 6: 0 }, totals: { connections: 1, bytesOut: 1 } });
   expect(refused).toMatchObject([{ code: 'EADDRINUSE', owner: expect.stringContaining(`(pid ${process.pid})`) }]);
   await thread.apply({ whole: true });
   await expect(bed.client(port)).rejects.toThrow('ECONNREFUSED');

@@ -86,7 +86,7 @@ const ROWS: readonly Row[] = [
     { nodePortAddresses: { primary: true, cidrs: cidrs('127.0.0.0/8', '::1/128') } },
     [4, 6],
     NODE,
-    { warnings: [/includes loopback addresses: node ports are not served at them/] },
+    {},
   ],
   [
     'cluster CIDR of the other family, single stack',

@@ -1,0 +1,121 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { clusterAddress, podAddress } from '../bed/address-plan.ts';
+import { Bed } from '../bed/bed.ts';
+import type { LongProcess } from '../bed/long-process.ts';
+import type { Namespace } from '../bed/namespace.ts';
+import { daemonArgv, querySocketOf, startDaemon } from '../support/daemon.ts';
+import { ManifestDirectory, POD_PORT, type ServiceShape, nodeObjects, serviceObjects } from './cluster-objects.ts';
+
+jest.setTimeout(180_000);
+
+const NODE_PORT = 30_500;
+const TAKEN_PORT = 30_501;
+const METRICS_PORT = 10_249;
+
+const WEB: ServiceShape = {
+  name: 'web',
+  protocols: ['TCP', 'UDP'],
+  clusterIp: clusterAddress(1),
+  nodePort: NODE_PORT,
+  endpoints: [0, 1].map((pod) => ({ addresses: podAddress(0, pod), node: 0 })),
+};
+const TAKEN: ServiceShape = { ...WEB, name: 'taken', clusterIp: clusterAddress(2), nodePort: TAKEN_PORT };
+
+const PLACES = (['tcp', 'udp'] as const).flatMap((protocol) =>
+  ['127.0.0.1', '::1'].map((address) => ({ protocol, address })),
+);
+
+/** Node ports at localhost, where nodePortAddresses asks for them. */
+describe('node ports at localhost', () => {
+  let bed: Bed;
+  let node: Namespace;
+  let directory: ManifestDirectory;
+  let daemon: LongProcess;
+
+  beforeAll(async () => {
+    directory = await ManifestDirectory.create();
+    await directory.write('nodes', nodeObjects(1));
+    await directory.write('web', serviceObjects(WEB));
+    bed = await Bed.create({ nodes: 1, podsPerNode: 2, clients: 1 });
+    node = bed.node(0);
+    await Promise.all(
+      [0, 1].flatMap((index) => [bed.pod(0, index).serveTcp(POD_PORT), bed.pod(0, index).serveUdp(POD_PORT)]),
+    );
+    daemon = await startDaemon(node, [
+      `--manifests=${directory.path}`,
+      '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
+      '--nodeport-addresses=primary,localhost',
+      `--metrics-bind-address=127.0.0.1:${METRICS_PORT}`,
+    ]);
+  });
+
+  afterAll(async () => {
+    await bed[Symbol.asyncDispose]();
+    await directory[Symbol.asyncDispose]();
+  });
+
+  async function answerers(protocol: 'tcp' | 'udp', address: string, port = NODE_PORT): Promise<Set<string>> {
+    const results = [];
+    for (let count = 0; count < 6; count++) results.push(await node.probe(protocol, address, port));
+    return new Set(results.map((result) => (result.ok ? result.answeredBy : result.code)));
+  }
+
+  /** Repeats a check until it passes. */
+  async function eventually(check: () => Promise<void>): Promise<void> {
+    for (let tries = 0; tries < 40; tries++) {
+      try {
+        return await check();
+      } catch {
+        await sleep(250);
+      }
+    }
+    await check();
+  }
+
+  test.each(PLACES)('$protocol at $address reaches each endpoint', async ({ protocol, address }) => {
+    await eventually(async () => expect(await answerers(protocol, address)).toEqual(new Set(['pod-0-0', 'pod-0-1'])));
+  });
+
+  test('the node port at the address of the node still works', async () => {
+    const result = await bed.client(0).probeTcp(node.addresses.v4, NODE_PORT);
+    expect(result).toMatchObject({ ok: true, sourceSeen: expect.any(String) });
+  });
+
+  test('status and metrics say so', async () => {
+    const ask = async (...words: string[]): Promise<string> => {
+      const [program = '', ...argv] = daemonArgv(node, []);
+      const bundle = argv.findIndex((word) => word.endsWith('.mjs'));
+      const question = [...argv.slice(0, bundle + 1), ...words, `--query-socket=${querySocketOf(node)}`];
+      return (await node.exec([program, ...question])).stdout;
+    };
+    expect(await ask('status')).toMatch(/user space +4 ports, \d+ connections/);
+    const { stdout } = await node.exec(['curl', '-s', `http://127.0.0.1:${METRICS_PORT}/metrics`]);
+    expect(stdout).toContain('kubeipvs_userspace_listeners{state="listening"} 4');
+    expect(stdout).toMatch(/kubeipvs_userspace_bytes_total\{direction="out"\} [1-9]/);
+  });
+
+  test('a port of another program is named, and served when it is free', async () => {
+    const other = await node.serveTcp(TAKEN_PORT, { address: '127.0.0.1', name: 'other' });
+    await directory.write('taken', serviceObjects(TAKEN));
+    await daemon.waitForOutput(
+      /the node port TCP 127\.0\.0\.1:30501 of default\/taken:tcp is not served: \S+ \(pid \d+\) has the port/,
+      30_000,
+    );
+    expect(await answerers('tcp', '127.0.0.1', TAKEN_PORT)).toEqual(new Set(['other']));
+    expect(await answerers('udp', '127.0.0.1', TAKEN_PORT)).toEqual(new Set(['pod-0-0', 'pod-0-1']));
+    await other.close();
+    await eventually(async () =>
+      expect(await answerers('tcp', '127.0.0.1', TAKEN_PORT)).toEqual(new Set(['pod-0-0', 'pod-0-1'])),
+    );
+  });
+
+  test('an endpoint that leaves gets no new connection, and a deleted Service closes its ports', async () => {
+    await directory.write('web', serviceObjects({ ...WEB, endpoints: WEB.endpoints.slice(0, 1) }));
+    await eventually(async () => expect(await answerers('tcp', '::1')).toEqual(new Set(['pod-0-0'])));
+    await directory.write('web', []);
+    for (const { protocol, address } of PLACES) {
+      await eventually(async () => expect(await answerers(protocol, address)).toEqual(new Set(['ECONNREFUSED'])));
+    }
+  });
+});
