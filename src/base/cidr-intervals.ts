@@ -1,19 +1,19 @@
 import { type Cidr, compareCidr } from './cidr.ts';
 import { type Ip4, type Ip6, type IpAddress, isIp4 } from './ip.ts';
 
-/** Addresses from one on; without an end, up to the last. */
+/** A range of addresses. Without `until`, it extends to the last address. */
 export interface Interval {
   readonly from: IpAddress;
-  /** The first address after it. */
+  /** The first address after the range. */
   readonly until: IpAddress | undefined;
 }
 
-/** Returns the addresses of these networks as intervals in order, none of which touches another. */
+/** Returns the addresses of these networks as sorted intervals, none of which touches another. */
 export function intervalsOf(networks: readonly Cidr[]): readonly Interval[] {
   const found: { from: IpAddress; until: IpAddress | undefined }[] = [];
   for (const network of networks.toSorted(compareCidr)) {
     const last = found.at(-1);
-    // They are ordered, so nothing comes after one without an end.
+    // The networks are sorted: nothing follows an interval without an end.
     if (last !== undefined && last.until === undefined) break;
     const until = afterOf(network);
     if (last?.until === undefined || network.address > last.until) found.push({ from: network.address, until });

@@ -3,11 +3,14 @@ export type ProxyMode = 'ipvs' | 'nftables' | 'iptables';
 
 /** What the rest of the program needs to know of a mode: it asks for a fact, and never which mode it is. */
 export interface ModeFacts {
-  /** Whether IPVS serves: it has schedulers, weights, timeouts and sysctls of its own, and counts connections and traffic. */
+  /**
+   * Whether IPVS forwards service traffic: it has schedulers, weights, timeouts and sysctls of its own, and counts
+   * connections and traffic.
+   */
   readonly hasIpvs: boolean;
   /** Whether service addresses are bound to kube-ipvs0. */
   readonly bindsAddresses: boolean;
-  /** Whether all virtual servers that are found are of this program: IPVS also has those of others. */
+  /** Whether every virtual server found belongs to this program. IPVS may also have some of other programs. */
   readonly ownsAll: boolean;
   /** Whether rules, set entries and virtual servers come into force together, so that none has to wait for another. */
   readonly appliesTogether: boolean;
@@ -63,7 +66,7 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
   },
 };
 
-/** Returns the facts of a mode by a name that may be none. */
+/** Returns the facts of the mode with this name; undefined if there is no such mode. */
 export function factsOf(mode: string | undefined): ModeFacts | undefined {
   return mode !== undefined && isMode(mode) ? MODES[mode] : undefined;
 }

@@ -7,7 +7,7 @@ import { flagProgram } from './flag-program.ts';
 import { parseArgv } from './parse-argv.ts';
 import { writeConfig } from './write-config.ts';
 
-/** One function for each action, and one for the subcommands; it resolves with the exit code. */
+/** One function for each action, and one for the subcommands. Each resolves with the exit code. */
 export type Verbs = Readonly<Record<ProxyConfig['action'], (config: ProxyConfig) => Promise<number>>> & {
   readonly command: (argv: readonly string[], terminal: Terminal) => Promise<number>;
 };

@@ -10,7 +10,7 @@ export async function askOrRead<T>(asked: () => Promise<T>, read: (answers: Kern
     return await asked();
   } catch (error) {
     if (!(error instanceof NoDaemonError)) throw error;
-    // Only here is code for the kernel needed.
+    // Load the code that reads the kernel only here.
     const { readKernel } = await import('../daemon/questions/read-kernel.ts');
     try {
       return await readKernel(read);

@@ -5,7 +5,7 @@ import { errorCode, errorText } from '../base/text/error-text.ts';
 import type { ErrorReply } from '../explain/replies.ts';
 import { UsageError } from './usage-error.ts';
 
-/** Longer than the daemon works on a question. */
+/** Milliseconds to wait for a reply: longer than the daemon's own limit for a question. */
 const MOST_MS = 60_000;
 
 /** No daemon runs on this node, or it has another socket. */
@@ -33,7 +33,7 @@ export async function ask<R extends object>(socketPath: string, path: string): P
   return reply as R;
 }
 
-/** Asks the running daemon what nothing else knows. `question` names the question in the error message. */
+/** Asks the running daemon a question that only it can answer. `question` names it in the error message. */
 export async function askDaemon<R extends object>(question: string, socketPath: string, path: string): Promise<R> {
   try {
     return await ask<R>(socketPath, path);

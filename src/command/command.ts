@@ -12,7 +12,7 @@ export interface Option {
   readonly choices?: readonly string[];
 }
 
-/** What was given on the command line. */
+/** The arguments and options on the command line. */
 export interface Given {
   readonly format: Format;
   readonly querySocket: string;
@@ -23,7 +23,7 @@ export interface Given {
   readonly rest: readonly string[];
 }
 
-/** What a subcommand has to say: the reply for programs, and the same in lines for people. */
+/** The result of a subcommand: the reply for programs, and the same in lines for people. */
 export interface Result {
   readonly reply: object & Pick<Reply<string>, 'ok'>;
   readonly lines: readonly string[];

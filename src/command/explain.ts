@@ -23,7 +23,7 @@ export const EXPLAIN: Command = {
   usage: 'SERVICE | NAMESPACE/SERVICE | IP[:PORT[/PROTOCOL]] [options]',
   summary:
     'what a Service is on this node, which of its endpoints are used, and why the others are not; ' +
-    'of an address and port, whose they are; with --from, the way of a packet from there',
+    'for an address and port, the Service that has them; with --from, the path of a packet from there',
   options: {
     namespace: { short: 'n', hint: 'name', help: 'namespace of the Service; default by default' },
     from: { hint: 'address', help: 'address of a client: which way its packets take here, and who answers' },

@@ -26,7 +26,7 @@ export const STATUS: Command = {
     ),
 };
 
-/** Of a node on which no daemon runs. */
+/** Returns the lines of a node on which no daemon runs. */
 export function kernelStatusLines(reply: KernelStatusReply): string[] {
   const { verdict, mode, objects, sets, unserved, conntrack } = reply;
   return [
@@ -122,7 +122,7 @@ function apiServerText({ server, inUse, answeredAt, failedAt, failure }: StatusR
   return `${server} ${parts.join(', ')}`;
 }
 
-/** The tables of nf_tables need no iptables, and know one way to choose an endpoint. */
+/** In the modes without IPVS, there is one way to choose an endpoint, and nftables mode needs no iptables. */
 function modeText({ mode, families, iptables, scheduler }: StatusReply): string {
   const shared = `${mode}, ${families.join(' and ')}`;
   return MODES[mode].hasIpvs ? `${shared}, iptables ${iptables}, scheduler ${scheduler}` : shared;

@@ -70,7 +70,7 @@ function addressNotes(settings: Settings): string[] {
   if (settings.writeConfigTo === undefined) return [];
   return (['healthzBindAddress', 'metricsBindAddress'] as const)
     .filter((path) => settings[path] === '')
-    .map((path) => `${path} is empty, which a file cannot express: read with --config it takes its default`);
+    .map((path) => `${path} is empty here, but in a file that --config reads, an empty value means the default`);
 }
 
 /**

@@ -9,7 +9,7 @@ import { isRecord } from './value/value-kind.ts';
 import { type YamlText, readYaml11, writeYaml } from './yaml11.ts';
 
 export const CONFIG_API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
-export const KIND = 'KubeProxyConfiguration';
+export const KUBE_PROXY_KIND = 'KubeProxyConfiguration';
 
 /** A parsed configuration file. */
 export interface ReadConfig {
@@ -41,13 +41,14 @@ function parse(text: string, name: string): Parsed {
   const [own, ...others] = rest.filter((other) => other !== null);
   if (others.length > 0) {
     throw new ConfigError([
-      `${name} contains more than two documents: it must contain one of kind ${KIND}, and may then contain one of kind ${OWN_KIND}`,
+      `${name} contains more than two documents: it must contain one of kind ${KUBE_PROXY_KIND}, and may then contain one of kind ${OWN_KIND}`,
     ]);
   }
-  if (raw === null) throw new ConfigError([`${name} is empty: it must contain one document of kind ${KIND}`]);
+  if (raw === null)
+    throw new ConfigError([`${name} is empty: it must contain one document of kind ${KUBE_PROXY_KIND}`]);
   if (!isRecord(raw))
     throw new ConfigError([
-      `${name} contains ${kindOf(raw)} instead of an object: it must contain one document of kind ${KIND}`,
+      `${name} contains ${kindOf(raw)} instead of an object: it must contain one document of kind ${KUBE_PROXY_KIND}`,
     ]);
   if (own !== undefined && !isRecord(own)) {
     throw new ConfigError([`${name} contains ${kindOf(own)} as second document: want an object of kind ${OWN_KIND}`]);
@@ -75,10 +76,10 @@ function checkType(raw: Raw, what: string, kind: string, apiVersion: string): vo
 function checkTypes({ raw, own }: Parsed, name: string): void {
   if (raw['kind'] === OWN_KIND) {
     throw new ConfigError([
-      `${name} begins with a document of kind ${OWN_KIND}: put it behind that of kind ${KIND}, because kube-proxy reads only the first`,
+      `${name} begins with a document of kind ${OWN_KIND}: put it behind that of kind ${KUBE_PROXY_KIND}, because kube-proxy reads only the first`,
     ]);
   }
-  checkType(raw, name, KIND, CONFIG_API_VERSION);
+  checkType(raw, name, KUBE_PROXY_KIND, CONFIG_API_VERSION);
   if (own !== undefined) checkType(own, `the second document of ${name}`, OWN_KIND, OWN_API_VERSION);
 }
 
@@ -197,7 +198,7 @@ export function readConfigDocument(text: string, name: string): ReadConfig {
 
 /** Returns all fields of kube-proxy's as a KubeProxyConfiguration v1alpha1. */
 export function configDocument(settings: Settings): Readonly<Raw> {
-  const root: Raw = { apiVersion: CONFIG_API_VERSION, kind: KIND };
+  const root: Raw = { apiVersion: CONFIG_API_VERSION, kind: KUBE_PROXY_KIND };
   for (const path of FIELD_PATHS) {
     const parts = path.split('.');
     const last = parts.pop() ?? path;

@@ -19,12 +19,12 @@ export function syncSection(settings: Choice): ModeSection {
   return factsOf(settings.mode)?.hasIpvs === false ? masqueradeSection(settings) : 'ipvs';
 }
 
-/** Returns the section whose masquerading is in force: ipvs mode has that of iptables mode. */
+/** Returns the section whose masquerading is in force. In ipvs mode, it is that of iptables mode. */
 export function masqueradeSection({ mode, config }: Choice): 'iptables' | 'nftables' {
   return config === undefined ? 'iptables' : (factsOf(mode)?.section ?? 'iptables');
 }
 
-/** Whether a setting is in force, as far as sections decide. */
+/** Whether this mode uses the setting's section; true for a setting that only one section has. */
 export function isInForce(key: SettingKey, settings: Choice): boolean {
   const [, section, syncPeriod] = SHARED.exec(key) ?? [];
   if (section === undefined) return true;

@@ -60,7 +60,7 @@ function isWithoutIpvs({ mode }: Pick<Settings, 'mode'>): boolean {
   return !MODES[modeOf(mode)].hasIpvs;
 }
 
-/** A mode that is not known is refused, or is not needed for one task. */
+/** Returns ipvs mode for an unknown one: it was refused before, or the task (such as --cleanup) needs no mode. */
 function modeOf(mode: string): ProxyMode {
   return isMode(mode) ? mode : 'ipvs';
 }
@@ -85,7 +85,7 @@ function actionOf({ cleanup, initOnly, dryRun }: Settings): ProxyConfig['action'
   return dryRun ? 'dry-run' : 'run';
 }
 
-/** The address of a server. A dry run listens on another port: the highest ones are followed by the lower ones. */
+/** Returns the address of a server. A dry run listens on a higher port or, above 65535, on a lower one. */
 function bindOf(text: string, { dryRun }: Settings): BindAddress | undefined {
   const where = parseBindAddress(text);
   if (where === undefined || !dryRun) return where;

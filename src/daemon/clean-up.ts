@@ -15,7 +15,7 @@ import { openLog } from './startup/open-log.ts';
 import { requireRights } from './startup/rights.ts';
 import { StartupError } from './startup/startup-error.ts';
 
-import { attempts, removeOwn } from './modes/remove-own.ts';
+import { removalAttempts, removeOwn } from './modes/remove-own.ts';
 
 /** Removes the kernel objects of this proxy and of kube-proxy in any mode. Resolves to the exit code. */
 export async function cleanUp(config: ProxyConfig): Promise<number> {
@@ -80,7 +80,7 @@ export async function removeAll(
   log: Log,
 ): Promise<number> {
   let failed = 0;
-  const attempt = attempts(log, () => failed++);
+  const attempt = removalAttempts(log, () => failed++);
   await attempt('leftovers of other kube-proxy modes', async () => {
     for (const leftover of await others.find()) {
       const what = describeLeftover(leftover);

@@ -3,8 +3,8 @@ import type { RealServer } from '../state/real-server.ts';
 import type { VirtualServer, VirtualServerId } from '../state/virtual-server.ts';
 
 /**
- * With sh, dh and mh, the order of the real servers decides which is chosen, so it must be the same on all nodes. In the modes
- * that choose at random, it does not matter.
+ * With sh, dh and mh, the order of the real servers decides which one is chosen, so it must be the same on all nodes.
+ * In the modes that choose at random, the order does not matter.
  */
 const NOT_ROTATED: ReadonlySet<string> = new Set(['sh', 'dh', 'mh', 'random']);
 

@@ -98,7 +98,7 @@ export class DrainLedger {
 }
 
 /** Decides for a comparison that writes nothing: remembers nothing, and leaves what drains alone. */
-export const READING_LEDGER: Pick<DrainLedger, 'decide' | 'keepOnly'> = {
+export const READ_ONLY_LEDGER: Pick<DrainLedger, 'decide' | 'keepOnly'> = {
   decide: ({ protocol }, server) => {
     if (server.weight === 0 && protocol === 'TCP') return 'keep-draining';
     return protocol === 'TCP' && connectionsOf(server) !== 0 ? 'drain' : 'delete';

@@ -12,7 +12,7 @@ import {
   virtualServerKey,
 } from '../state/virtual-server.ts';
 
-/** A list of so many real servers is one short reply. It is read, which shows what drained without another read. */
+/** Up to this many real servers are read: the reply is short, and it shows which ones have drained. */
 const READ_UP_TO = 16;
 
 /** With these schedulers, a draining real server keeps its share of new connections, which the kernel then drops. */
@@ -21,7 +21,7 @@ const HASHING: ReadonlySet<string> = new Set(['sh', 'dh', 'mh']);
 /** A change of what is wanted. */
 interface VirtualServerChange {
   readonly id: VirtualServerId;
-  /** 'unknown' if the kernel may have something else. */
+  /** 'unknown' if the kernel may differ from what was wanted. */
   readonly before: WantedVirtualServer | undefined | 'unknown';
   readonly wanted: WantedVirtualServer | undefined;
 }
@@ -51,7 +51,10 @@ export class KnownServers {
     this.#readUpTo = readUpTo;
   }
 
-  /** Must be called with what was read. Tunnels may be of an earlier forwarding method: the plan does not have these. */
+  /**
+   * Must be called with what was read. Tunnels may remain of an earlier forwarding method; the plan does not have
+   * these.
+   */
   note(found: ReadonlyMap<VirtualServerKey, FoundVirtualServer>): void {
     for (const [key, { realServers }] of found) {
       if (realServers.some(hasTunnel)) this.#tunnelled.add(key);
@@ -59,12 +62,15 @@ export class KnownServers {
     }
   }
 
-  /** Must be called while a change of them waits: one that comes before it finds something else than the plan wanted. */
+  /**
+   * Must be called while a change of these virtual servers is postponed: until then the kernel differs from the plan,
+   * so an earlier change must read them.
+   */
   hold(ids: Iterable<VirtualServerId>): void {
     for (const id of ids) this.#waiting.add(virtualServerKey(id));
   }
 
-  /** Must be called when that change is made or given up. */
+  /** Must be called when the postponed change was made or abandoned. */
   release(ids: Iterable<VirtualServerId>): void {
     for (const id of ids) this.#waiting.delete(virtualServerKey(id));
   }

@@ -3,8 +3,8 @@ import { sortedUnique } from '../base/sorted-unique.ts';
 import {
   type DirectPod,
   type GuePort,
-  LOOSE,
-  OWN_ADDRESS,
+  RP_FILTER_LOOSE,
+  ARP_ANNOUNCE_OWN,
   POD_DEVICES,
   type PodDevice,
   type PodDeviceName,
@@ -31,7 +31,7 @@ export function preparedAddresses(devices: readonly PodDevice[]): readonly IpAdd
   return devices.filter(({ name }) => isOurs(name)).flatMap(({ addresses }) => addresses.filter(isService));
 }
 
-/** The kernel gives each IPv6 device that is up a link-local address. */
+/** Not link-local: the kernel gives such an address to each IPv6 device that is up. */
 function isService(address: IpAddress): boolean {
   return !isLinkLocal6(address);
 }
@@ -117,11 +117,11 @@ function diffDevice(
     return present === undefined ? [] : [{ kind: 'delete-device', device }];
   const fits = present?.kind === kind && (local === undefined || present.local === local);
   const found = fits ? present : undefined;
-  const rpFilter = family === 4 && found?.rpFilter !== LOOSE;
+  const rpFilter = family === 4 && found?.rpFilter !== RP_FILTER_LOOSE;
   return [
     ...(present === undefined || fits ? [] : [{ kind: 'delete-device', device } as const]),
     ...(fits ? [] : [{ kind: 'add-device', device, local } as const]),
-    ...(rpFilter ? [{ kind: 'set-rp-filter', device, value: LOOSE } as const] : []),
+    ...(rpFilter ? [{ kind: 'set-rp-filter', device, value: RP_FILTER_LOOSE } as const] : []),
     ...(found?.up === true ? [] : [{ kind: 'set-up', device } as const]),
     ...diffAddresses(device, addresses, found?.addresses.filter(isService) ?? [], connected),
   ];
@@ -149,7 +149,7 @@ function announceOps(wanted: readonly DirectPod[], devices: readonly PodDevice[]
   return devices
     .filter(({ name, addresses, arpAnnounce }) => {
       const ownsPod = addresses.some((address) => isIp4(address) && pods.has(address));
-      return !isOurs(name) && ownsPod && arpAnnounce !== OWN_ADDRESS;
+      return !isOurs(name) && ownsPod && arpAnnounce !== ARP_ANNOUNCE_OWN;
     })
-    .map(({ name }) => ({ kind: 'set-arp-announce', device: name, value: OWN_ADDRESS }));
+    .map(({ name }) => ({ kind: 'set-arp-announce', device: name, value: ARP_ANNOUNCE_OWN }));
 }

@@ -1,2 +1,2 @@
-/** Number of items that a long diff processes between two yields; they take far less than a millisecond. */
+/** Number of items that a long diff processes between two yields, in far less than a millisecond. */
 export const STRIDE = 256;

@@ -21,10 +21,10 @@ export interface WantedVirtualServer {
   readonly drainTimeout?: number;
 }
 
-/** A virtual server as the kernel has it, read or known. */
+/** A virtual server in the kernel: read, or known from the last plan. */
 export interface FoundVirtualServer {
   readonly virtualServer: VirtualServer;
-  /** None if it uses the list of another virtual server. */
+  /** Empty if it uses the list of another virtual server. */
   readonly realServers: readonly FoundRealServer[];
 }
 
@@ -75,7 +75,7 @@ function diffRealServers(
   }
   for (const realServer of order.arrange(wanted.virtualServer, missing))
     ops.push({ kind: 'add-real-server', id, realServer });
-  // Usually nothing is surplus. To know that, it is enough to count.
+  // Usually there is no surplus, which comparing the counts shows.
   if (current.size === wanted.realServers.length - missing.length) {
     ledger.keepOnly(id);
     return;
@@ -85,7 +85,7 @@ function diffRealServers(
   ledger.keepOnly(id, current);
 }
 
-/** Appends the operations that drain or delete real servers. Those that are deleted leave `surplus`. */
+/** Appends the operations that drain or delete real servers. Removes the deleted ones from `surplus`. */
 function removeSurplus(
   id: VirtualServerId,
   { drainTimeout }: WantedVirtualServer,

@@ -3,7 +3,7 @@ import type { Port } from '../base/port.ts';
 import type { Protocol } from '../base/protocol.ts';
 import type { NodePlan } from '../plan/node/node-plan.ts';
 import { type VirtualServerId, virtualServerKey } from '../state/virtual-server.ts';
-import { USES } from './address-use.ts';
+import { ADDRESS_KIND_NAMES } from './address-use.ts';
 import { isClosedAddress } from './closed-address.ts';
 import { REPLY_API_VERSION, type AddressMatch, type AddressOwnerReply } from './replies.ts';
 import type { Words } from './words.ts';
@@ -12,7 +12,7 @@ export interface AskedAddress {
   readonly address: IpAddress;
   /** Absent: all ports. */
   readonly port?: Port | undefined;
-  /** Those that were asked about. */
+  /** The protocols that were asked about. */
   readonly protocols: readonly Protocol[];
 }
 
@@ -23,7 +23,7 @@ export interface FoundAddress {
   readonly owns: (id: VirtualServerId) => boolean;
 }
 
-/** Says whose an address and port are. Yields after each service. */
+/** Says to which Service an address and port belong. Yields after each service. */
 export function* addressReply(
   node: string,
   { address, port, protocols }: AskedAddress,
@@ -41,7 +41,7 @@ export function* addressReply(
     const key = virtualServerKey(id);
     const [planned, service] = [plan.virtualServer(key), plan.ownerOf(key)];
     if (planned !== undefined && service !== undefined) {
-      return [{ protocol, at, is: USES[planned.traits.kind], service, inKernel: has(id) }];
+      return [{ protocol, at, is: ADDRESS_KIND_NAMES[planned.traits.kind], service, inKernel: has(id) }];
     }
     return has(id) ? [{ protocol, at, is: owns(id) ? 'leftover' : 'foreign', inKernel: true }] : [];
   });

@@ -7,10 +7,13 @@ import { type RealServer, type RealServerKey, realServerKey } from '../state/rea
 
 type Direction = 'internal' | 'external';
 
-/** Which clients reach an endpoint: those of every address, only of the cluster IP, only of the others, or none. */
-export interface Use {
+/**
+ * Which clients reach an endpoint: those of all addresses, only those of the cluster IP (internal) or of the other
+ * addresses (external), or none.
+ */
+export interface EndpointReach {
   readonly use: 'all' | Direction | 'none';
-  /** One clause; absent if the endpoint is used by all. */
+  /** The reason, as a clause; absent if the endpoint is used by all. */
   readonly why?: string;
 }
 
@@ -23,7 +26,7 @@ export interface Note {
 /** The beginning of a note that hints are ignored. */
 export const HINTS_IGNORED = 'hints ignored: ';
 
-/** The note of a port of which no endpoint on another node can answer a client outside. */
+/** The note on a port none of whose endpoints on other nodes can answer a client outside of the cluster. */
 export const NOT_FROM_OUTSIDE =
   'clients from outside get no answer: externalTrafficPolicy is Local, and no endpoint is on this node; ' +
   'its own Pods reach those of other nodes';
@@ -31,7 +34,7 @@ export const NOT_FROM_OUTSIDE =
 /** How the endpoints of one port and family were chosen. The plan made the choice; this gives its reasons. */
 export interface Choice {
   readonly notes: readonly Note[];
-  readonly decide: (key: RealServerKey, traits: EndpointTraits) => Use;
+  readonly decide: (key: RealServerKey, traits: EndpointTraits) => EndpointReach;
 }
 
 export function choiceNotes({ notes }: Choice): readonly Note[] {

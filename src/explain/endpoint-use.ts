@@ -6,9 +6,9 @@ import type { SliceModel, UnusableEndpoint } from '../model/slice-model.ts';
 import { type FamilyView, type PortView, familyView } from '../plan/family-view.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
 import { type RealServerKey, realServerKey } from '../state/real-server.ts';
-import { type Choice, type Note, type Use, choiceOf, choiceNotes } from './choice.ts';
+import { type Choice, type Note, type EndpointReach, choiceOf, choiceNotes } from './choice.ts';
 
-export interface EndpointUse extends Use {
+export interface EndpointUse extends EndpointReach {
   readonly slice: string;
   /** Address and port; only the address if it has no port here. */
   readonly at: string;

@@ -10,12 +10,12 @@ import {
   virtualServerKey,
 } from '../state/virtual-server.ts';
 import type { AskedAddress } from './address-reply.ts';
-import { USES } from './address-use.ts';
+import { ADDRESS_KIND_NAMES } from './address-use.ts';
 import { kernelOnly } from './kernel-only.ts';
 import type { Words } from './words.ts';
 import type { AddressMatch, AddressOwnerReply, AddressUse } from './replies.ts';
 
-/** What a kernel has, where nobody knows the Services. */
+/** The kernel state of a node without a daemon, where the Services are not known. */
 export interface KernelState {
   readonly ids: readonly Pick<VirtualServer, keyof VirtualServerId | 'traits'>[];
   readonly realServers: ReadonlyMap<VirtualServerKey, readonly ObservedRealServer[]>;
@@ -88,13 +88,13 @@ function withArticle(noun: string): string {
  * ours; that of a node port is named by its port alone.
  */
 function useOf(id: KernelState['ids'][number], { sets, addresses }: KernelState): Is {
-  if (id.traits !== undefined) return USES[id.traits.kind];
+  if (id.traits !== undefined) return ADDRESS_KIND_NAMES[id.traits.kind];
   const family = familyOf(id.address);
   const role = SET_ROLES.find((each) =>
     sets.some(({ name, entries }) => name === setName(each, family) && entries.some((entry) => names(each, entry, id))),
   );
   const kind = role === undefined ? undefined : setKind(role).of;
-  if (kind !== undefined) return USES[kind];
+  if (kind !== undefined) return ADDRESS_KIND_NAMES[kind];
   return addresses.has(id.address) ? 'leftover' : 'foreign';
 }
 

@@ -50,18 +50,18 @@ export interface DifferenceReply extends Reply<'Difference'> {
   readonly shadow?: ShadowText;
 }
 
-/** What a shadow found, of two comparisons in a row. */
+/** The differences that a shadow found in two comparisons in a row. */
 export interface ShadowText {
   readonly unexpected: number;
   /** The number of known differences, by their short names. */
   readonly known: Readonly<Partial<Record<KnownDifference, number>>>;
 }
 
-/** What manifests would program on an empty node. */
+/** The operations that manifests would cause on an empty node. */
 export interface PlanReply extends Reply<'Plan'> {
   readonly operations: readonly PlannedOperation[];
   readonly warnings: readonly string[];
-  /** What the manifests leave to the cluster, and is planned with a placeholder. */
+  /** Fields that the cluster would set, planned with a placeholder. */
   readonly notes: readonly string[];
 }
 
@@ -71,7 +71,7 @@ export interface ServiceReply extends Reply<'Service'> {
   readonly service: string;
   readonly settings?: {
     readonly scheduler: string;
-    /** Of the scheduler, as ipvsadm names them, such as "mh-port". */
+    /** Flags of the scheduler, as ipvsadm names them, such as "mh-port". */
     readonly flags: readonly string[];
     readonly internalTrafficPolicy: TrafficPolicy;
     readonly externalTrafficPolicy: TrafficPolicy;
@@ -85,13 +85,19 @@ export interface ServiceReply extends Reply<'Service'> {
   readonly sets: readonly SetReply[];
   /** Operations for it that the kernel refuses, and that are tried again. */
   readonly refused: readonly RefusedReply[];
-  /** What would bring to the plan what all Services share on this node, such as sysctls and rules; the first ten. */
+  /**
+   * The commands that would bring to the plan what all Services share on this node, such as sysctls and rules; the
+   * first ten.
+   */
   readonly nodeCommands?: readonly string[];
   /** When the daemon last saw a change of it or its slices; kept of 1,000 Services. */
   readonly changedAt?: string;
-  /** What other programs changed of it within the last hour and the daemon repaired, of the latest repairs of all. */
+  /**
+   * The repairs of what other programs changed of it within the last hour, if they are among the latest repairs of
+   * all Services.
+   */
   readonly repairs?: readonly RepairReply[];
-  /** What is ignored, or taken by another Service. */
+  /** Parts of it that are ignored, or that another Service took first. */
   readonly notes: readonly string[];
 }
 
@@ -108,7 +114,7 @@ export interface AnnotationReply {
 
 export interface RepairReply {
   readonly at: string;
-  /** Of a setting, a sentence. */
+  /** The command, or a sentence for a setting. */
   readonly command: string;
 }
 
@@ -122,9 +128,9 @@ export interface RefusedReply {
 /** Entries of one set. `first` has at most 20, as ipset or nft writes them. */
 export interface SetReply extends Listed<string> {
   readonly set: string;
-  /** What the entries do to packets. */
+  /** The effect of the entries on packets. */
   readonly does: string;
-  /** What would add the entries that the kernel lacks. */
+  /** The commands that would add the entries that the kernel lacks. */
   readonly commands: readonly string[];
 }
 
@@ -136,7 +142,7 @@ export interface PortReply {
   readonly port: number;
   readonly addresses: readonly AddressReply[];
   readonly endpoints: readonly EndpointReply[];
-  /** Of each virtual server, then of each real server over all virtual servers of the port. */
+  /** The counters of each virtual server, then of each real server, summed over the virtual servers of the port. */
   readonly counters: readonly CountersReply[];
   /** Flows to the port that conntrack has now; only of UDP, and only if conntrack has 65,536 flows at most. */
   readonly udpFlows?: number;
@@ -157,11 +163,11 @@ export interface AddressReply {
   /** The number of endpoints that its clients reach. */
   readonly endpoints: number;
   readonly state: 'as planned' | 'differs' | 'belongs to another Service';
-  /** What is done to its clients, where no entry of a set says it. */
+  /** How its clients are treated; absent where set entries say so. */
   readonly clients?: string;
   /** The Service to which the virtual server belongs, if it is another one. */
   readonly owner?: string;
-  /** What would bring the kernel to the plan. */
+  /** The commands that would bring the kernel to the plan. */
   readonly commands: readonly string[];
 }
 
@@ -180,7 +186,7 @@ export interface EndpointReply {
   readonly inactiveConnections?: number;
 }
 
-/** Whose an address and port are. */
+/** To which Service an address and port belong. */
 export interface AddressOwnerReply extends Reply<'Address'> {
   readonly matches: readonly AddressMatch[];
 }
@@ -197,7 +203,7 @@ export interface AddressMatch {
   readonly inKernel?: boolean;
 }
 
-/** The way of the first packet of a connection through this node. */
+/** The path of the first packet of a connection through this node. */
 export interface PacketReply extends Reply<'Packet'> {
   readonly from: string;
   readonly origin: 'this node' | 'Pod of this node' | 'Pod of another node' | 'outside';
@@ -213,16 +219,16 @@ export interface PacketReply extends Reply<'Packet'> {
   readonly result: 'arrives' | 'arrives in part' | 'no answer' | 'refused' | 'dropped' | 'not served';
   /** The rules that the packet matches, and the virtual server, in order. */
   readonly steps: readonly PacketStep[];
-  /** Those that the scheduler may choose; the first 1,000. */
+  /** The endpoints that the scheduler may choose; the first 1,000. */
   readonly endpoints: readonly PacketEndpoint[];
   /** Rules of other programs that match or may match, and stop the packet; the first 20. */
   readonly otherRules: readonly OtherRule[];
   /** Base chains of nf_tables that packets pass and that are not looked into. */
   readonly otherChains: readonly string[];
-  /** What of other programs was looked at, and what was not. */
+  /** Which rules and settings of other programs were looked at, and which were not. */
   readonly lookedAt: string;
   readonly notes: readonly string[];
-  /** What would bring the kernel to the plan, where the packet passes. */
+  /** The commands that would bring the kernel to the plan where the packet passes. */
   readonly commands: readonly string[];
 }
 
@@ -259,7 +265,7 @@ export interface PacketEndpoint {
   readonly answers: boolean;
 }
 
-/** What the rows of `top` are about. */
+/** Whether a row of `top` is for a Service or an endpoint. */
 export type TrafficBy = 'service' | 'endpoint';
 
 /** The counters of IPVS, which the kernel updates every two seconds. */
@@ -273,7 +279,7 @@ export interface TrafficReply extends Reply<'Traffic'> {
   readonly more: number;
 }
 
-/** Whose traffic a row counts. */
+/** The Service or endpoint that a row is for. */
 export interface TrafficName {
   /** "namespace/name" of the Service; of a virtual server that no Service has, IP:PORT/PROTOCOL. */
   readonly of: string;
@@ -304,7 +310,7 @@ export interface TopRow extends TrafficName {
   readonly perSecond?: Counters;
 }
 
-/** Of IPVS; the kernel updates them every two seconds. */
+/** Counters of IPVS, which the kernel updates every two seconds. */
 export interface Counters {
   readonly connections: number;
   readonly incomingPackets: number;
@@ -313,7 +319,7 @@ export interface Counters {
   readonly outgoingBytes: number;
 }
 
-/** The daemon itself. Times are RFC 3339, durations seconds. Lists name at most 20 objects, and count all. */
+/** The state of the daemon. Times are RFC 3339, durations seconds. Lists name at most 20 objects, and count all. */
 export interface StatusReply extends Reply<'Status'> {
   readonly version: string;
   readonly commit: string;
@@ -338,12 +344,12 @@ export interface StatusReply extends Reply<'Status'> {
   }[];
   /** The state of each watch of the API server, by resource. */
   readonly watches: Readonly<Record<string, string>>;
-  /** Since when each watch is "watching", or is not: so long the API server is connected, or is not. */
+  /** Since when each watch has been "watching", or has not been: how long the API server has been connected, or not. */
   readonly watchesSince: Readonly<Record<string, string>>;
   readonly lastEventAt?: string;
   readonly syncs: {
     readonly running: boolean;
-    /** Of a kind that has not run yet, there is no entry. */
+    /** The last sync of each kind; absent before the first one. */
     readonly first?: SyncText;
     readonly change?: SyncText;
     readonly full?: SyncText;
@@ -369,7 +375,7 @@ export interface StatusReply extends Reply<'Status'> {
     readonly realServer: string;
     readonly sinceSeconds: number;
   }>;
-  /** What other programs changed within the last hour and the daemon repaired. */
+  /** The repairs within the last hour of what other programs changed. */
   readonly repairs: Listed<RepairReply>;
   readonly conntrack?: { readonly used: number; readonly max: number };
   /** The commands that set sysctls and IPVS timeouts as wanted. */
@@ -388,26 +394,11 @@ export interface StatusReply extends Reply<'Status'> {
     /** Node ports at loopback addresses that could not be opened, one sentence each. */
     readonly notServed: Listed<string>;
   };
-  /** What other modes left on this node, and what keeps it here: it is removed without further notice. */
+  /** Leftovers of other modes on this node, each with the reason why it is not removed yet. */
   readonly leftOfOtherModes: readonly string[];
   /** With --dry-run: the differences found last; absent before the first two comparisons. */
   readonly shadow?: ShadowText & { readonly comparedAt: string };
   readonly health: { readonly healthy: boolean; readonly reason?: string; readonly problems: readonly string[] };
-}
-
-/** Which addresses answer to this node. */
-export interface ConnectReply extends Reply<'Connect'> {
-  readonly connections: readonly ConnectionReply[];
-}
-
-export interface ConnectionReply {
-  /** IP:PORT or a URL, as it was asked. */
-  readonly to: string;
-  readonly ok: boolean;
-  /** Until it answered. */
-  readonly milliseconds?: number;
-  /** Why it does not answer. */
-  readonly why?: string;
 }
 
 /** What a support archive has of a node, beside its status. */

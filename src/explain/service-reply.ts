@@ -13,7 +13,7 @@ import { type UnmetRequest, unmetRequests } from '../plan/service/unmet-requests
 import type { PlanWarning, PlannedVirtualServer } from '../plan/service-plan.ts';
 import type { Op } from '../state/op.ts';
 import { type VirtualServerKey, formatVirtualServer, virtualServerKey } from '../state/virtual-server.ts';
-import { USES } from './address-use.ts';
+import { ADDRESS_KIND_NAMES } from './address-use.ts';
 import { closedNodePorts, localNodePorts } from './closed-node-ports.ts';
 import { type EndpointUse, type PortUse, endpointUse } from './endpoint-use.ts';
 import {
@@ -36,11 +36,11 @@ export interface FoundService extends FoundCounters {
   /** The operations that bring each virtual server to the plan. */
   readonly ops: ReadonlyMap<VirtualServerKey, readonly Op[]>;
   readonly realServers: ReadonlyMap<VirtualServerKey, readonly ObservedRealServer[]>;
-  /** What binds the planned addresses that are not on kube-ipvs0, or to which no local route leads. */
+  /** The operations that bind the planned addresses that are not on kube-ipvs0, or to which no local route leads. */
   readonly bindings: ReadonlyMap<IpAddress, Op>;
   /** The commands that bring the node itself to the plan, where the Service depends on it. */
   readonly ofNode: readonly string[];
-  /** What stops forwarded packets, in sentences. */
+  /** Settings of the node that stop forwarded packets, in sentences. */
   readonly nodeNotes: readonly string[];
   readonly entries: readonly FoundEntry[];
   readonly refused: readonly RefusedOp[];
@@ -252,7 +252,7 @@ function addressReply(
 ): AddressReply {
   const key = virtualServerKey(virtualServer);
   const [, at = ''] = formatVirtualServer(virtualServer).split(' ');
-  const use = USES[traits.kind];
+  const use = ADDRESS_KIND_NAMES[traits.kind];
   const owner = plan.ownerOf(key);
   if (owner !== undefined && owner !== name) {
     return { use, at, endpoints: 0, state: 'belongs to another Service', owner, commands: [] };

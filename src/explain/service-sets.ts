@@ -1,6 +1,6 @@
 import { formatCidr } from '../base/cidr.ts';
 import { type IpFamily, familyOf } from '../base/ip.ts';
-import { NAMED, firstFew } from '../base/text/first-few.ts';
+import { MAX_NAMED, firstFew } from '../base/text/first-few.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import type { PlannedEntry } from '../plan/service-plan.ts';
 import { SET_ROLES, type SetRole, plannedSet, setName } from '../state/set-roles.ts';
@@ -73,14 +73,14 @@ export function setsOf(entries: readonly FoundEntry[], config: PlanConfig, words
   });
 }
 
-/** Says what is done to clients of a virtual server that has its traits itself. */
+/** Says how clients are treated, in the modes whose virtual servers have the traits themselves. */
 export function clientsOf({ address, traits }: VirtualServer, config: PlanConfig): string | undefined {
   if (traits === undefined) return undefined;
   const { kind, keepsSource, admitted } = traits;
   const kept = keepsSource ? KEPT : MASQUERADED;
   const effect = kind === 'cluster' ? clusterIpEffect(config, familyOf(address)) : kept;
   if (admitted === undefined) return effect;
-  const ranges = firstFew(admitted.ranges.slice(0, NAMED).map(formatCidr), admitted.ranges.length).join(', ');
+  const ranges = firstFew(admitted.ranges.slice(0, MAX_NAMED).map(formatCidr), admitted.ranges.length).join(', ');
   return `${effect}; only clients in ${ranges === '' ? 'no range' : ranges} are admitted`;
 }
 

@@ -90,7 +90,7 @@ function firstFault(
 export function whyUnserved({ name, protocol, port, endpoints, notes }: ServedPort, ports: number): string {
   const which = ports === 1 ? '' : `port ${name === '' ? `${port}/${protocol}` : name}: `;
   if (endpoints.length === 0) return `${which}${notes[0] ?? 'its slices have no endpoints; is it scaled to 0?'}`;
-  // If no slice has the port, its first note says so.
+  // If no slice has the port, its first note says why.
   if (endpoints.every(({ why = '' }) => why.startsWith(NO_PORT))) return notes[0] ?? `${which}${NO_PORT} such port`;
   const none =
     endpoints.length === 1 ? 'its only endpoint is not used' : `none of its ${endpoints.length} endpoints is used`;

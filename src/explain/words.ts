@@ -8,22 +8,22 @@ import { nftCommand, nftElement, nftSetText } from './nft-command.ts';
 import { nftTable } from '../state/nft-table.ts';
 import { toolCommand } from '../state/commands/tool-command.ts';
 
-/** How replies call what a mode has in the kernel, so that its tools show the same. */
+/** The words for a mode's kernel objects: those of the mode's own tools. */
 export interface Words {
-  /** What makes this change. */
+  /** The command that makes this change, or what it does. */
   readonly command: (op: Op) => string;
   readonly set: (set: Pick<IpSet, 'name' | 'family'>) => string;
   readonly entry: (entry: IpSetEntry) => string;
-  /** What is said of an address and port that nobody has, that the kernel lacks, and that no Service needs. */
+  /** Texts for an address and port that nobody has, that the kernel lacks, and that no Service needs. */
   readonly address: { readonly nobodys: string; readonly missing: string; readonly leftover: string };
-  /** What an address, protocol and port that is served is called, and one of those that serve it. */
+  /** The nouns for an address, protocol and port that is served, and for a server of it. */
   readonly served: string;
   readonly serving: string;
   /** Whether the kernel counts the connections of each endpoint, and endpoints have weights. */
   readonly countsConnections: boolean;
-  /** What creates kube-ipvs0 or a table again. */
+  /** The command that creates kube-ipvs0 or a table again. */
   readonly deviceMade: string;
-  /** What restores rules. */
+  /** The command that restores these chains. */
   readonly rulesRestored: (family: IpFamily, chains: readonly string[]) => string;
 }
 

@@ -48,8 +48,8 @@ export interface Flow {
 }
 
 /**
- * What can be read of the kernel of one node. No method changes the node, except that the kernel may load modules of its
- * own to answer. A dry run has nothing else of the kernel.
+ * The kernel state of one node, for reading. No method changes the node, except that the kernel may load modules of
+ * its own to answer. A dry run gets only this part of the kernel.
  */
 export interface KernelReader {
   /**
@@ -68,8 +68,8 @@ export interface KernelReader {
    */
   getTrafficTotals(): Promise<VirtualServerStats | undefined>;
   /**
-   * Returns these virtual servers; those that do not exist are absent. The cost grows with the number of ids. `traits` are
-   * those that the caller expects: if they are found, a kernel need not look for others.
+   * Returns these virtual servers; those that do not exist are absent. The cost grows with the number of ids.
+   * `traits` are the expected ones: a kernel that finds them need not look for others.
    */
   findVirtualServers(
     ids: readonly (VirtualServerId & Pick<VirtualServer, 'traits'>)[],
@@ -114,7 +114,7 @@ export interface KernelReader {
   findRuleVariant(family: IpFamily): Promise<string>;
   /** Returns by which iptables commands the rules in force differ from these, and what they have counted. */
   compareRules(rules: RuleSet): Promise<RulesInForce>;
-  /** From now on, nothing is answered from what was read before this time (performance.now()). */
+  /** Discards what was read before this time (performance.now()). */
   forgetReadings(before: number): Promise<void>;
   /** Returns which commands would establish the rules, and then each part of a change. */
   preview(rules: readonly RuleSet[], parts: readonly (readonly Op[])[]): Promise<Preview>;
@@ -154,8 +154,8 @@ export interface Kernel extends KernelReader {
   ensureDevice(): Promise<{ readonly made: boolean }>;
 
   /**
-   * Returns a number that changes with everything that full checks compare, whoever writes; undefined if there is none.
-   * The number of the ruleset of nf_tables is one.
+   * Returns a number that changes whenever any program changes what full checks compare, such as the generation of
+   * the nf_tables ruleset; undefined if there is none.
    */
   getGeneration(): Promise<number | undefined>;
   /** Whether it is known that only this program has changed anything since, and that all these changes succeeded. */

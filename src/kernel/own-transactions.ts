@@ -3,17 +3,17 @@
  * transactions of a network namespace, whoever makes them.
  */
 export class OwnTransactions {
-  /** Those after `#from`, up to `#to`, were ours. */
+  /** The transactions after `#from`, up to and including `#to`, were ours. */
   #from = 0;
   #to = 0;
 
-  /** Those after `before`, up to `after`, were ours. */
+  /** Records that all transactions after `before`, up to and including `after`, were ours. */
   record(before: number, after: number): void {
     if (before !== this.#to) this.#from = before;
     this.#to = after;
   }
 
-  /** Whether there were only ours after one, up to another. */
+  /** Whether all transactions after `after`, up to and including `upTo`, are known to be ours. */
   areAll(after: number, upTo: number): boolean {
     return after === upTo || (after >= this.#from && after < upTo && upTo === this.#to);
   }

@@ -14,11 +14,11 @@ import { isIp4 } from '../base/ip.ts';
 
 /** A virtual server as modes that translate addresses have it: its endpoints are chosen at random. */
 export interface ServiceState {
-  /** Of session affinity, in seconds; 0: none. */
+  /** Seconds of session affinity; 0: none. */
   readonly affinity: number;
-  /** By their index. */
+  /** Ordered by index (see removeEndpoint). */
   readonly endpoints: readonly Endpoint[];
-  /** As that of VirtualServer. */
+  /** See VirtualServer. */
   readonly list?: VirtualServerId | undefined;
 }
 
@@ -28,7 +28,10 @@ export const RANDOM = 'random';
 export interface AppliedOps {
   /** Undefined: no such virtual server. */
   readonly after: ServiceState | undefined;
-  /** What the last operation on the virtual server itself wanted; undefined if there is none, or it was deleted. */
+  /**
+   * The settings that the last operation on the virtual server itself wanted; undefined if there is none, or it was
+   * deleted.
+   */
   readonly settings: VirtualServer | undefined;
   readonly failures: readonly OpFailure[];
 }
@@ -56,7 +59,7 @@ function failureOf(op: Op, code: ErrorName): OpFailure {
   return { op, errno: constants.errno[code], code, text: TEXTS[code] };
 }
 
-/** Returns why it is not possible. */
+/** Applies one operation. Returns why it is not possible; undefined if it is. */
 function applyOp(draft: ServiceDraft, op: ServerOp): ErrorName | undefined {
   switch (op.kind) {
     case 'add-virtual-server':
@@ -119,14 +122,14 @@ class ServiceDraft {
     return this.#settings;
   }
 
-  /** Also creates it. */
+  /** Sets the settings. Creates the virtual server if it does not exist. */
   set(settings: VirtualServer): void {
     this.#exists = true;
     this.#settings = settings;
     this.#affinity = settings.timeout;
   }
 
-  /** With the list of another virtual server, it has no endpoints of its own. */
+  /** Sets whose list it uses. With the list of another virtual server, it has no endpoints of its own. */
   setList(list: VirtualServerId | undefined, isBorrowed: boolean): void {
     this.#list = list;
     if (isBorrowed) this.#clear();

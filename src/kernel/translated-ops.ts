@@ -8,7 +8,7 @@ import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '.
 
 export type EntryOp = Extract<Op, { readonly kind: 'add-entry' | 'delete-entry' }>;
 
-/** The operations that a mode has which translates addresses. */
+/** The operations of a mode that translates addresses. */
 export interface TranslatedOps {
   readonly services: readonly ServerOp[];
   readonly entries: readonly EntryOp[];

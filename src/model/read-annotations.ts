@@ -29,7 +29,7 @@ export interface ReadAnnotations {
   readonly asked: readonly AskedAnnotation[];
 }
 
-/** A default that no earlier one precedes. */
+/** The first default that has the annotation. */
 interface ChosenDefault extends DefaultAnnotation {
   readonly from: string;
   readonly override: boolean;

@@ -3,8 +3,8 @@ import type { EndpointModel } from './service-model.ts';
 import type { SliceModel, SlicePort, UnusableEndpoint } from './slice-model.ts';
 
 /**
- * Returns the endpoints without those that terminate and whose address and port another Pod already has that is not ready
- * yet: the network may give an address to a new Pod while the old one still terminates.
+ * Returns the endpoints without each terminating one whose address and port belong to another Pod already, which is
+ * not ready yet: the network may give an address to a new Pod while the old one still terminates.
  *
  * @param targets the slices, each with the ports that lead to these endpoints
  */

@@ -16,8 +16,8 @@ export interface EventText {
   readonly action: string;
   readonly note: string;
   /**
-   * Whether all nodes report the same, except for numbers in the note: they then share one Event, which is not counted.
-   * Each waits before it writes: so long that short states can be withdrawn, and then a random time.
+   * Whether all nodes report the same, except for numbers in the note: they then share one Event, which is not
+   * counted. Each node waits before it writes: long enough to withdraw a short state, and then a random time.
    */
   readonly shared?: boolean;
 }

@@ -37,7 +37,7 @@ export interface ServiceHealthServersOptions {
   readonly mostListeners?: number;
 }
 
-/** What a failure to bind means. */
+/** The effect of a failure to bind. */
 const EFFECT = '. Load balancers cannot check this node for the service';
 
 function body({ namespace, name }: ServiceHealthCheck, localEndpoints: number, serviceProxyHealthy: boolean): string {
@@ -118,7 +118,7 @@ export class ServiceHealthServers {
       failed.set(key, reason);
       if (this.#reported.get(key) !== reason) this.#options.onBindFailure(check, address, reason, `${EFFECT}${advice}`);
     };
-    // Listening has no wait of its own: thousands of ports would hold the event loop.
+    // Starting a listener does not yield: thousands of ports would block the event loop.
     const yielder = new Yielder();
     for (const [address, { check, family, where }] of wanted) {
       if (this.#open.has(address)) continue;

@@ -137,7 +137,7 @@ function isServing({ traits }: EndpointModel): boolean {
 const NO_REQUESTS: ServiceRequests = {};
 
 /** Adds the virtual server of one port at one address. */
-export function serve(
+export function planVirtualServer(
   draft: PlanDraft,
   view: FamilyView,
   { name: portName, protocol, endpoints, answering, answeringOutside }: PortView,

@@ -3,7 +3,7 @@ import type { PlanConfig } from './plan-config.ts';
 
 const TRANSLATES = { scheduler: 'random', bindAddresses: false } as const;
 
-/** What is planned in another way for a mode than for ipvs mode. */
+/** How the plan of each mode differs from that of ipvs mode. */
 export const MODE_PLANS = {
   ipvs: {},
   nftables: { ...TRANSLATES, roles: ['LOOP-BACK', 'IPVS-IPS'], sharesEndpoints: true, joinsSourceRanges: true },

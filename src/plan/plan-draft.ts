@@ -15,7 +15,7 @@ import type {
   PlannedVirtualServer,
   ServicePlan,
 } from './service-plan.ts';
-import { samePlaces } from './share-plan.ts';
+import { sameElements } from './share-plan.ts';
 import type { PlanConfig } from './plan-config.ts';
 import { withSharedLists } from './shared-lists.ts';
 import { ServiceLimit } from './service-limit.ts';
@@ -98,7 +98,7 @@ export class PlanDraft {
       virtualServers: trimCapacity(virtualServers),
       addresses,
       // Usually they are the same.
-      closed: samePlaces(addresses, closed, Object.is) ? addresses : closed,
+      closed: sameElements(addresses, closed, Object.is) ? addresses : closed,
       hairpins: trimCapacity(this.#hairpins),
       ...(this.#healthCheck === undefined ? {} : { healthCheck: this.#healthCheck }),
       udp: this.#udpOf(unshared),

@@ -13,7 +13,7 @@ import type { SetRole } from '../state/set-roles.ts';
 export interface PlannedVirtualServer {
   readonly virtualServer: VirtualServer;
   readonly realServers: readonly RealServer[];
-  /** What its address is to the Service. */
+  /** The properties of its address on which the rules depend. */
   readonly traits: AddressTraits;
   /** Name of the Service port; unique within the protocol. */
   readonly portName: string;

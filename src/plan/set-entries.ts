@@ -19,7 +19,7 @@ export function withEntries(plan: Omit<ServicePlan, 'entries'>): ServicePlan {
     }
   }
   for (const { virtualServer, traits } of plan.virtualServers) {
-    // If it has the traits itself, it needs no entries for them.
+    // A virtual server that has the traits itself needs no entries for them.
     if (virtualServer.traits === undefined) entries.push(...entriesOfAddress(virtualServer, traits));
   }
   for (const family of IP_FAMILIES) {

@@ -41,7 +41,7 @@ function shareList<T>(list: readonly T[], before: readonly T[], equal: (a: T, b:
     const known = before[at];
     return known !== undefined && equal(item, known) ? known : item;
   });
-  return samePlaces(shared, before, Object.is) ? before : shared;
+  return sameElements(shared, before, Object.is) ? before : shared;
 }
 
 function samePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): boolean {
@@ -52,7 +52,7 @@ function samePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): boolean 
     a.portName === b.portName &&
     a.drainTimeout === b.drainTimeout &&
     sameDirect(a.direct, b.direct) &&
-    samePlaces(a.realServers, b.realServers, sameRealServer)
+    sameElements(a.realServers, b.realServers, sameRealServer)
   );
 }
 
@@ -61,7 +61,7 @@ function sameDirect(a: PlannedVirtualServer['direct'], b: PlannedVirtualServer['
   return (
     a.method === b.method &&
     formatEncapsulation(a.encapsulation) === formatEncapsulation(b.encapsulation) &&
-    samePlaces(a.pods, b.pods, Object.is)
+    sameElements(a.pods, b.pods, Object.is)
   );
 }
 
@@ -71,12 +71,12 @@ function sameRealServer(a: RealServer, b: RealServer): boolean {
 
 function sameHairpin(a: PlannedHairpin, b: PlannedHairpin): boolean {
   return (
-    a.portName === b.portName && a.protocol === b.protocol && samePlaces(a.endpoints, b.endpoints, hasSameIdentity)
+    a.portName === b.portName && a.protocol === b.protocol && sameElements(a.endpoints, b.endpoints, hasSameIdentity)
   );
 }
 
 function sameUdp(a: PlannedUdp, b: PlannedUdp): boolean {
-  return compareVirtualServer(a.id, b.id) === 0 && samePlaces(a.answering, b.answering, sameRealServer);
+  return compareVirtualServer(a.id, b.id) === 0 && sameElements(a.answering, b.answering, sameRealServer);
 }
 
 function sameLocalNodePort(a: PlannedLocalNodePort, b: PlannedLocalNodePort): boolean {
@@ -85,11 +85,11 @@ function sameLocalNodePort(a: PlannedLocalNodePort, b: PlannedLocalNodePort): bo
     a.portName === b.portName &&
     a.scheduler === b.scheduler &&
     a.affinitySeconds === b.affinitySeconds &&
-    samePlaces(a.realServers, b.realServers, sameRealServer)
+    sameElements(a.realServers, b.realServers, sameRealServer)
   );
 }
 
-export function samePlaces<T>(a: readonly T[], b: readonly T[], equal: (a: T, b: T) => boolean): boolean {
+export function sameElements<T>(a: readonly T[], b: readonly T[], equal: (a: T, b: T) => boolean): boolean {
   return (
     a.length === b.length &&
     a.every((item, at) => {

@@ -3,7 +3,7 @@ import { hasSameIdentity, hasSameServerSettings } from '../state/real-server.ts'
 import { type VirtualServerId, hasSameList } from '../state/virtual-server.ts';
 import { CLAIM_RANK } from './claim-rank.ts';
 import type { PlannedVirtualServer } from './service-plan.ts';
-import { samePlaces } from './share-plan.ts';
+import { sameElements } from './share-plan.ts';
 
 /**
  * Returns the same virtual servers, of which those of a Service port that have the same real servers share the list of one of
@@ -18,7 +18,7 @@ export function withSharedLists(servers: readonly PlannedVirtualServer[]): reado
     }
   }
   const shared = servers.map((planned) => withList(planned, lenders.get(planned)?.virtualServer));
-  return samePlaces(shared, servers, Object.is) ? servers : shared;
+  return sameElements(shared, servers, Object.is) ? servers : shared;
 }
 
 function portOf({ virtualServer: { address, protocol }, portName }: PlannedVirtualServer): string {
@@ -42,7 +42,9 @@ function sameLists(ofPort: readonly PlannedVirtualServer[]): readonly (readonly 
 }
 
 function hasSameServers({ realServers: a }: PlannedVirtualServer, { realServers: b }: PlannedVirtualServer): boolean {
-  return a === b || samePlaces(a, b, (one, other) => hasSameIdentity(one, other) && hasSameServerSettings(one, other));
+  return (
+    a === b || sameElements(a, b, (one, other) => hasSameIdentity(one, other) && hasSameServerSettings(one, other))
+  );
 }
 
 function withList(planned: PlannedVirtualServer, lender: VirtualServerId | undefined): PlannedVirtualServer {

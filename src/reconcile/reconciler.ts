@@ -12,7 +12,7 @@ import { NO_SETTINGS } from './node/node-settings.ts';
 import { type SyncParts, type SyncPartsOptions, syncParts } from './sync/sync-parts.ts';
 import { SyncProgress } from './sync/sync-progress.ts';
 import { SyncLog } from './sync-log.ts';
-import { type NextRun, SyncTimer, type Wanted } from './timing/sync-timer.ts';
+import { type NextRun, SyncTimer, type RequestedSync } from './timing/sync-timer.ts';
 
 export interface ReconcilerOptions extends SyncPartsOptions {
   readonly minSyncPeriodMs: number;
@@ -69,7 +69,7 @@ export class Reconciler {
     return this.#timer.running;
   }
 
-  /** What drains, what fails, and when the next full check is due, in ms of the clock. */
+  /** The draining real servers, the failing operations, and when the next full check is due, in ms of the clock. */
   get standing() {
     const { ledger, retries, schedule } = this.#parts;
     return { draining: ledger.draining(), failing: retries.failing(), fullCheckDueAt: schedule.fullCheckDueAt };
@@ -114,12 +114,12 @@ export class Reconciler {
     await this.#parts.bootstrap.stop();
   }
 
-  #request(wanted: Wanted): void {
+  #request(wanted: RequestedSync): void {
     this.#options.observer.queued();
     this.#timer.request(wanted);
   }
 
-  async #run(wanted: Wanted): Promise<NextRun> {
+  async #run(wanted: RequestedSync): Promise<NextRun> {
     const { bootstrap, schedule } = this.#parts;
     await bootstrap.wait();
     return await this.#complete(new SyncProgress(schedule.kindOf(wanted)));

@@ -1,17 +1,20 @@
 import { type Cidr, compareCidr } from '../base/cidr.ts';
 
-/** What an address is to its Service. */
+/** The kind of a service address. */
 export type AddressKind = 'cluster' | 'nodePort' | 'loadBalancer' | 'external';
 
 /** The clients that a load balancer IP with source ranges admits. */
 export interface AdmittedSources {
-  /** The fewest that contain these clients, sorted. */
+  /** The networks that contain these clients, sorted. */
   readonly ranges: readonly Cidr[];
-  /** Also the address itself: connections of this node have it as source if it is bound, and their own address is in a range. */
+  /**
+   * Whether the address itself is admitted: connections of this node have it as source if it is bound, and an address
+   * of the node is in a range.
+   */
   readonly itself: boolean;
 }
 
-/** What the rules need to know of a virtual server's address, beside its endpoints. */
+/** The properties of a virtual server's address on which the rules depend. */
 export interface AddressTraits {
   readonly kind: AddressKind;
   /** Whether clients outside of the cluster are not masqueraded; always true of a cluster IP. */
@@ -34,7 +37,7 @@ function pair(kind: AddressKind): readonly [AddressTraits, AddressTraits] {
   ];
 }
 
-/** Addresses without source ranges share the object. */
+/** Returns one shared object for all addresses of a kind without source ranges. */
 export function addressTraits(kind: AddressKind, keepsSource: boolean, admitted?: AdmittedSources): AddressTraits {
   return admitted === undefined ? SHARED[kind][Number(keepsSource) as 0 | 1] : { kind, keepsSource, admitted };
 }

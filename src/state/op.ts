@@ -1,5 +1,5 @@
 import { type Cidr, formatCidr } from '../base/cidr.ts';
-import { NAMED, firstFew } from '../base/text/first-few.ts';
+import { MAX_NAMED, firstFew } from '../base/text/first-few.ts';
 import { type IpAddress, type IpFamily, familyOf, formatIp } from '../base/ip.ts';
 import type { IpSet, IpSetEntry } from './ip-set.ts';
 import { formatIpSetEntry } from './ip-set.ts';
@@ -95,5 +95,5 @@ export function countsInWords(ops: readonly Op[]): string[] {
 
 /** Returns the first ten operations as text, followed by the number of remaining ones of `total`. */
 export function firstInWords(ops: readonly Op[], total = ops.length): string[] {
-  return firstFew(ops.slice(0, NAMED).map(formatOp), total);
+  return firstFew(ops.slice(0, MAX_NAMED).map(formatOp), total);
 }

@@ -9,7 +9,7 @@ export interface DirectPod {
   readonly pod: IpAddress;
   readonly address: IpAddress;
   readonly method: DirectForwarding;
-  /** With the method `tunnel`; absent for IPIP. */
+  /** The header of a tunnel; absent for IPIP, and for other methods. */
   readonly encapsulation?: Encapsulation;
 }
 
@@ -43,9 +43,9 @@ export interface GuePort {
 }
 
 /** net.ipv4.conf.DEVICE.rp_filter: the source of a packet must be reachable, through whichever device. */
-export const LOOSE = 2;
+export const RP_FILTER_LOOSE = 2;
 /** net.ipv4.conf.DEVICE.arp_announce: ask for MAC addresses with an address of the device, not with the packet's source. */
-export const OWN_ADDRESS = 2;
+export const ARP_ANNOUNCE_OWN = 2;
 
 /** A network device in a Pod's namespace. */
 export interface PodDevice {

@@ -15,7 +15,10 @@ export interface RealServer {
   readonly port: Port;
   /** A real server with weight 0 is draining: it gets no new connections. */
   readonly weight: number;
-  /** The number of connections from which the kernel chooses it no more, and below which it does again; absent: 0, none. */
+  /**
+   * At `upperThreshold` connections the kernel stops choosing it, below `lowerThreshold` it resumes; absent: 0, no
+   * limit.
+   */
   readonly upperThreshold?: number;
   readonly lowerThreshold?: number;
   /** A value of FORWARDING, or what another program has set: 1 local, 4 bypass. Absent: NAT, as in kube-proxy. */
@@ -72,7 +75,10 @@ export function hasSameServerSettings(a: RealServer, b: RealServer): boolean {
   );
 }
 
-/** With other methods, the tunnel is only that of connections from before: see keepTunnel(). */
+/**
+ * Compares tunnels of wanted real servers. Without the method tunnel, a tunnel only serves earlier connections (see
+ * keepTunnel).
+ */
 function hasSameTunnel(a: RealServer, b: RealServer): boolean {
   return (
     forwardingOf(a) !== FORWARDING.tunnel ||

@@ -4,7 +4,10 @@ import type { IpSet, IpSetType } from './ip-set.ts';
 
 interface SetKind {
   readonly type: IpSetType;
-  /** What the addresses of the virtual servers are that the entries identify (by address and port, or by node port), if any. */
+  /**
+   * The kind of address of the virtual servers that the entries identify (by address and port, or by node port);
+   * absent if they identify none.
+   */
   readonly of?: AddressKind;
   /** The protocol of the ports in a bitmap, whose entries do not contain it. */
   readonly protocol?: 'TCP' | 'UDP';

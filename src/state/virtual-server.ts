@@ -21,7 +21,7 @@ export const VS_SCHED_FALLBACK = 0x0008;
 /** IP_VS_SVC_F_SCHED2, for `sh` and `mh`: hash the source port too. */
 export const VS_SCHED_PORT = 0x0010;
 
-/** The scheduler of a virtual server of which a table has something, but nothing that leads packets to its endpoints. */
+/** The scheduler of a virtual server that is incomplete in its table: nothing leads packets to its endpoints. */
 export const NOWHERE = 'none';
 
 /** A virtual server, either wanted or as the kernel reports it (without counters). */
@@ -33,13 +33,13 @@ export interface VirtualServer extends VirtualServerId {
   readonly timeout: number;
   /** Persistence granularity as a prefix length: 32 (IPv4) or 128 (IPv6) for single clients. */
   readonly prefix: number;
-  /** Of which port of which Service it is (see servicePortName); only iptables mode has it. */
+  /** The Service port that it belongs to (see servicePortName); only iptables mode has it. */
   readonly servicePort?: string;
-  /** What the address is to its Service; only iptables mode has it here. */
+  /** The properties of its address; only iptables mode has them here. */
   readonly traits?: AddressTraits;
   /**
-   * Whose real servers it has, if it shares them with other virtual servers of its Service port: its own, or those of another
-   * one, and then none in its own name; only nftables mode has it.
+   * The virtual server whose list of real servers it uses, if those of its Service port share one. If it is another
+   * one, it has no real servers in its own name. Only nftables mode has it.
    */
   readonly list?: VirtualServerId | undefined;
 }

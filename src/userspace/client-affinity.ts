@@ -1,9 +1,9 @@
-/** Clients of one forwarded port beyond which the longest unused ones are forgotten. */
+/** Clients of one forwarded port beyond which the least recently used ones are forgotten. */
 const MOST_CLIENTS = 65_536;
 
 /** Which endpoint each client used last, for session affinity by client address. */
 export class ClientAffinity<T> {
-  /** By client address, the longest unused first. Times are those of the monotonic clock in milliseconds. */
+  /** By client address, the least recently used first. Times are those of the monotonic clock in milliseconds. */
   readonly #clients = new Map<string, { readonly endpoint: T; readonly usedAt: number }>();
 
   /** Returns the endpoint of a client that was last seen less than `timeoutMs` ago. */

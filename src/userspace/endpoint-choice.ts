@@ -1,6 +1,6 @@
-import type { ChoiceName } from './engine-update.ts';
+import type { EngineScheduler } from './engine-update.ts';
 
-/** What the choice depends on. */
+/** The properties of an endpoint on which the choice depends. */
 export interface Candidate {
   readonly weight: number;
   /** Connections that it has. */
@@ -19,7 +19,7 @@ export class EndpointChoice<T extends Candidate> {
   }
 
   /** Returns an endpoint of which `isAllowed` is true; undefined if there is none. Those with weight 0 are not chosen. */
-  choose(name: ChoiceName, candidates: readonly T[], isAllowed: (candidate: T) => boolean): T | undefined {
+  choose(name: EngineScheduler, candidates: readonly T[], isAllowed: (candidate: T) => boolean): T | undefined {
     const allowed = (candidate: T): boolean => candidate.weight > 0 && isAllowed(candidate);
     switch (name) {
       case 'rr':

@@ -5,7 +5,7 @@ import type { VirtualServerId } from '../state/virtual-server.ts';
 export interface EngineCounters {
   /** TCP connections and UDP clients that were accepted. */
   connections: number;
-  /** Those of them that exist. */
+  /** Those among them that have not ended. */
   active: number;
   /** Refused because a limit was reached, or the destination or its endpoints are unknown. */
   refused: number;
@@ -33,9 +33,9 @@ export function addCounts(total: EngineCounters, counts: Readonly<EngineCounters
 }
 
 export interface EngineReport {
-  /** Also of ports that have ended. */
+  /** The sums over all ports, also those that have ended. */
   readonly totals: EngineCounters;
-  /** By the key of the forwarded port. */
+  /** Counters by the key of the forwarded port. */
   readonly ports: ReadonlyMap<string, EngineCounters>;
   /** Ports that are open, by the family of their address. */
   readonly listening: Readonly<Record<IpFamily, number>>;

@@ -12,7 +12,7 @@ export interface Backend {
 }
 
 /** How the endpoint of a new connection is chosen, as the schedulers of IPVS of these names do. */
-export type ChoiceName = 'rr' | 'wrr' | 'lc';
+export type EngineScheduler = 'rr' | 'wrr' | 'lc';
 
 /** A port of a Service that is forwarded. One Service port may have several, such as one for each family. */
 export interface ForwardedPort {
@@ -22,7 +22,7 @@ export interface ForwardedPort {
   readonly service: string;
   readonly protocol: Protocol;
   readonly endpoints: readonly Backend[];
-  readonly choice: ChoiceName;
+  readonly choice: EngineScheduler;
   /** How long a client stays with its endpoint after its last connection; 0: no session affinity. */
   readonly affinitySeconds: number;
 }
@@ -41,8 +41,8 @@ export interface Destination extends VirtualServerId {
 }
 
 /**
- * What the engine shall have. Applying an update twice is the same as applying it once. What has the same key or address
- * replaces what was there; connections to endpoints that remain are not touched.
+ * The ports and listeners that the engine is to have. Applying an update twice is the same as applying it once. It
+ * replaces what has the same key or address; connections to endpoints that remain are not touched.
  */
 export interface EngineUpdate {
   /** Whether everything that is not named here ends; then the three lists of what ends are not needed. */

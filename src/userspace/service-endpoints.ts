@@ -39,7 +39,7 @@ function usedEndpoint(backend: Backend): UsedEndpoint {
 /** The endpoints of a forwarded port, with their connections. */
 export class ServiceEndpoints {
   readonly counters: EngineCounters = noCounts();
-  /** Also those of endpoints that have left. */
+  /** All connections and UDP clients, also those of endpoints that have left. */
   readonly sessions = new Set<Session>();
   readonly #choice = new EndpointChoice<UsedEndpoint>(Math.floor(Math.random() * 65_536));
   readonly #affinity = new ClientAffinity<UsedEndpoint>();

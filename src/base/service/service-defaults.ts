@@ -15,6 +15,6 @@ export interface ServiceDefaults {
   readonly path: string;
   readonly selector: Pick<LabelSelector, 'terms'>;
   readonly annotations: readonly DefaultAnnotation[];
-  /** Whether they are stronger than the annotations of a Service. */
+  /** Whether they take precedence over the annotations of a Service. */
   readonly override: boolean;
 }

@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { NamespacedName } from './names.ts';
 
-/** Of a namespace, a name and a port name of 63 characters each. With more, a comment of iptables (255) becomes too long. */
+/**
+ * Longest name: a namespace, a name and a port name of 63 characters each. Longer ones do not fit into a comment of
+ * iptables (255).
+ */
 const MAX_LENGTH = 191;
 
 /** Characters that comments of iptables need not quote or escape. */

@@ -1,8 +1,8 @@
 import type { Port } from '../port.ts';
 
-/** The scheduler flags that a Service asks for. They have a meaning for one scheduler only. */
+/** The scheduler flags that a Service asks for. */
 export interface SchedulerFlags {
-  /** Undefined: no flags, whatever the scheduler. */
+  /** The scheduler that the flags are for; undefined: no flags, whatever the scheduler. */
   readonly scheduler?: 'sh' | 'mh';
   readonly fallback: boolean;
   readonly port: boolean;
@@ -13,7 +13,7 @@ export type WeightRule = { readonly weight: number } & (
   { readonly zone: string; readonly local?: undefined } | { readonly local: boolean; readonly zone?: undefined }
 );
 
-/** The number of connections from this node at which an endpoint gets no new ones, and below which it does again. */
+/** Connections from this node to an endpoint: at `upper` it gets no new ones, below `lower` it gets new ones again. */
 export interface ConnectionLimit {
   readonly upper: number;
   /** 0 means three quarters of `upper`. */

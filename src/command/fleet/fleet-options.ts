@@ -28,9 +28,9 @@ export const FLEET_OPTIONS: Command['options'] = {
 /** The nodes of a cluster, as a subcommand asks them. */
 export class Fleet {
   readonly asking: Asking;
-  /** Those that are asked. */
+  /** The Pods that are asked. */
   readonly pods: readonly ProxyPod[];
-  /** Those that were named and have no Pod. */
+  /** The nodes that were named and have no Pod. */
   readonly unknown: readonly SilentNode[];
   /** Nodes of the cluster without a Pod; not looked for if nodes were named. */
   readonly withoutPod: readonly string[];
@@ -78,8 +78,8 @@ export class Fleet {
 
   /** Asks each node. `longer`: seconds that the answer takes anyway. */
   async ask<T>(question: Question<T>, longer = 0): Promise<Answers<T>> {
-    const args = (pod: ProxyPod): readonly string[] => [...question.args(pod), ...this.programOptions];
-    const asked = { ...question, args };
+    const { args } = question;
+    const asked = { ...question, args: [...args, ...this.programOptions] };
     const asking = { ...this.asking, seconds: this.asking.seconds + longer };
     const { answers, silent } = await askNodes(this.pods, asked, asking);
     return { answers, silent: [...silent, ...this.unknown] };

@@ -29,7 +29,7 @@ export function addCompletion(program: Commander, terminal: Terminal): void {
 interface Words {
   readonly name: string;
   readonly description: string;
-  /** Its own, and those of its subcommands. */
+  /** The options of a subcommand, and those of its own subcommands. */
   readonly options: readonly string[];
   readonly subcommands: readonly string[];
 }

@@ -14,7 +14,7 @@ import {
   int32,
   quantity,
   string,
-  strings,
+  stringList,
   uint32,
   versionRequest,
   vmodule,
@@ -88,7 +88,7 @@ const GROUPS = {
       zeroIsUnset: true,
       check: check.ip,
     }),
-    nodePortAddresses: field('nodeport-addresses', strings, [], {
+    nodePortAddresses: field('nodeport-addresses', stringList, [], {
       help: "CIDRs of the addresses that accept NodePorts, and the words primary (the Node's own addresses), localhost and all; empty: all",
       hint: 'cidrs',
       check: checkNodePortEntries,
@@ -116,7 +116,7 @@ const GROUPS = {
       flagFallback: SECOND,
       check: check.notNegative,
     }),
-    'ipvs.excludeCIDRs': field('ipvs-exclude-cidrs', strings, [], {
+    'ipvs.excludeCIDRs': field('ipvs-exclude-cidrs', stringList, [], {
       help: 'virtual servers in these CIDRs belong to other programs and are never changed',
       hint: 'cidrs',
       checkEach: check.cidr,

@@ -45,7 +45,7 @@ export const DRY_RUN_PORT_OFFSET = 100;
 /** Flags that kube-proxy does not have. Each value is a field of ProxyConfig with the same key. */
 export const OWN_FLAGS = {
   masterKubeconfig: flag('master-kubeconfig', string, '', {
-    help: "take the URL of the API server from this kubeconfig, such as the kubelet's, and the credentials from --kubeconfig or the configuration; --master is stronger",
+    help: "take the URL of the API server from this kubeconfig, such as the kubelet's, and the credentials from --kubeconfig or the configuration; --master overrides it",
     hint: 'file',
   }),
   manifests: flag('manifests', string, undefined, {

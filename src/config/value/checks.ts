@@ -36,7 +36,7 @@ export function oneOf(...choices: readonly string[]): Check<string> {
 
 const MODES = ['iptables', 'ipvs', 'nftables'] as const;
 
-/** Modes that kube-proxy has had, or has on another system, with the reason for which there is none of this name. */
+/** Modes that kube-proxy had or has on another operating system, each with the reason why it is not supported. */
 const NO_MODES: Readonly<Record<string, string>> = {
   userspace: 'no longer exists, in kube-proxy either: choose iptables, ipvs or nftables',
   kernelspace: 'needs Windows: choose iptables, ipvs or nftables',

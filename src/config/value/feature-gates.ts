@@ -1,5 +1,5 @@
 import { factsOf } from '../../base/proxy-mode.ts';
-import { nearest } from './nearest.ts';
+import { nearestName } from './nearest.ts';
 import type { FeatureGateSettings } from './value-kind.ts';
 
 /** Stages as in the metric kubernetes_feature_enabled; "" means GA. */
@@ -52,7 +52,7 @@ export function gateProblems(settings: FeatureGateSettings): string[] {
     const gate = Object.hasOwn(GATES, name) ? GATES[name] : undefined;
     if (gate === undefined) {
       if (GATE_NAME.test(name)) continue;
-      const meant = nearest(name, KNOWN_GATES);
+      const meant = nearestName(name, KNOWN_GATES);
       const hint = meant === undefined ? 'want letters and digits, the first a capital' : `did you mean ${meant}?`;
       problems.push(`${JSON.stringify(name)} is not the name of a feature gate: ${hint}`);
     } else if (gate.locked && gate.enabled !== enabled) {

@@ -136,7 +136,7 @@ export const durationOrNanoseconds: ValueKind<Duration> = {
     typeof value === 'number' && Number.isInteger(value) ? value / 1e6 : duration.fromDocument(value),
 };
 
-export const strings = kindOf<readonly string[]>({
+export const stringList = kindOf<readonly string[]>({
   hint: 'list',
   expected: 'a list of strings',
   fromText: (text) => (text === '' ? [] : text.split(',')),
@@ -151,7 +151,7 @@ export const cidrs = kindOf<readonly Cidr[]>({
   hint: 'cidrs',
   expected: 'CIDRs such as "10.0.0.0/8,fd00::/64"',
   fromText: (text) => {
-    const parsed = strings.fromText(text)?.map(parseCidr);
+    const parsed = stringList.fromText(text)?.map(parseCidr);
     return parsed?.every((cidr) => cidr !== undefined) === true ? parsed : undefined;
   },
   toText: (value) => value.map(formatCidr).join(','),

@@ -19,11 +19,11 @@ export const IPTABLES: Mode = {
     void removeLeftovers(leftoversBeside(parts), parts.log, parts);
     return () => retiring.stop();
   },
-  // Nothing is watched that could be deleted.
+  // There is no device or table whose deletion is watched.
   logDeleter: () => undefined,
 };
 
-/** The tables of nftables mode, and the chains in the variant of iptables that this program does not use. */
+/** Finds and removes the tables of nftables mode, and the chains in the variant of iptables that is not in use. */
 function leftoversBeside({ onProgram, iptables, log }: ModeParts): Pick<Leftovers, 'find' | 'remove'> {
   const runner = createCommandRunner({ onStart: onProgram });
   return {

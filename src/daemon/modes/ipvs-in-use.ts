@@ -14,23 +14,23 @@ type OldKernel = Pick<
 > &
   Parameters<typeof ownedVirtualServers>[0];
 
-/** What ipvs mode left and connections still need. */
+/** The number of objects that ipvs mode left and that connections still need. */
 export interface InUse {
   readonly virtualServers: number;
   /** Service addresses or networks that this node's own connections have as their source, and those of the virtual servers. */
   readonly addresses: number;
 }
 
-/** RFC 5737 and RFC 3849: addresses of nobody, so that the kernel answers with the source of its default route. */
+/** Addresses for documentation (RFC 5737, RFC 3849): the kernel answers with the source of its default route. */
 const ELSEWHERE: readonly IpAddress[] = ['192.0.2.1', '2001:db8::1'].flatMap((text) => parseIp(text) ?? []);
 
 /**
- * Removes the virtual servers of ours that have no connections, and the service addresses that no connection needs. Returns
- * what is left.
+ * Removes our virtual servers that have no connections, and the service addresses that no connection needs. Returns
+ * the number of those that stay.
  *
- * This node's own connections to an address of its own have that address as their source, also when another mode translates
- * them: they would be cut if the address were unbound. So a local route replaces each bound address, by which new
- * connections have an address of the node as source, and stays until the last connection from the address has ended.
+ * This node's own connections to a service address have that address as source, even if another mode translates them,
+ * and would break if it were unbound. So a local route replaces each bound address: it gives new connections an
+ * address of the node as source, and is removed when the last connection from the service address has ended.
  */
 export async function removeIdle(
   kernel: OldKernel,

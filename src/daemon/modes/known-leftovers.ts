@@ -1,7 +1,7 @@
-/** What another mode can leave on this node. */
+/** The kinds of leftovers of other modes. */
 export type LeftoverKind = 'rules of other modes' | 'ipvs mode';
 
-/** What other modes left on this node, and what keeps it here: for `status` and a metric. */
+/** Leftovers of other modes on this node, each with the reason why it is still there: for `status` and a metric. */
 export class KnownLeftovers {
   readonly #texts = new Map<LeftoverKind, string>();
   readonly #onChange: (isAnyLeft: boolean) => void;
@@ -11,13 +11,13 @@ export class KnownLeftovers {
     for (const kind of ['rules of other modes', 'ipvs mode'] as const) this.set(kind, 'after the first sync');
   }
 
-  /** @param why why it is not removed yet, or when that is tried */
+  /** @param why why it is not removed yet, or when the next attempt is */
   set(kind: LeftoverKind, why: string): void {
     this.#texts.set(kind, why);
     this.#onChange(true);
   }
 
-  /** This node has nothing of it, as far as is known. */
+  /** Must be called when this node has no such leftover, as far as is known. */
   remove(kind: LeftoverKind): void {
     this.#texts.delete(kind);
     this.#onChange(this.#texts.size > 0);

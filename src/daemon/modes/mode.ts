@@ -26,6 +26,6 @@ export interface Mode {
    * not interrupt traffic. Returns a function that ends it.
    */
   removeOthers(parts: ModeParts): () => void;
-  /** Says who deleted kube-ipvs0 or a table, which exist again. */
+  /** Logs which program may have deleted kube-ipvs0 or a table. Called when it has been recreated. */
   logDeleter(parts: ModeParts): void;
 }

@@ -11,7 +11,7 @@ import type { Mode, ModeParts } from './mode.ts';
 import { removeLeftovers } from './other-modes.ts';
 import { RetiringIpvs, chainsOfIpvs } from './retiring-ipvs.ts';
 
-/** How long the rules of other modes may keep what ipvs mode left from being removed. */
+/** Milliseconds to wait for the removal of other modes' rules before the leftovers of ipvs mode are removed anyway. */
 const LONGEST_WAIT_MS = 180_000;
 
 /** Maps and sets of nf_tables. */
@@ -21,7 +21,7 @@ export const NFTABLES: Mode = {
   previewOfNothing,
   removeOthers: (parts) => {
     const retiring = new RetiringIpvs(parts, rulesWithoutMark, { rulesAreGone: true });
-    // The rules first: they translate no new connection any more, but they could still reject one.
+    // Remove the rules first: they no longer translate new connections, but could still reject them.
     void Promise.race([removeIptablesRules(parts), setTimeout(LONGEST_WAIT_MS, undefined, { ref: false })]).then(() =>
       retiring.start(),
     );

@@ -19,7 +19,7 @@ const OUR_SETS: ReadonlySet<string> = new Set(SET_ROLES.flatMap((role) => IP_FAM
 
 type Attempt = (what: string, step: () => Promise<void>) => Promise<void>;
 
-export function attempts(log: Log, onFailure: () => void): Attempt {
+export function removalAttempts(log: Log, onFailure: () => void): Attempt {
   return async (what, step) => {
     try {
       await step();
@@ -38,7 +38,7 @@ export async function removeOwn(
   rulesOf: (family: IpFamily) => RuleSet = rulesToRemove,
 ): Promise<number> {
   let failed = 0;
-  const attempt = attempts(log, () => failed++);
+  const attempt = removalAttempts(log, () => failed++);
   const hasIpvs = await prepare(kernel, log);
   for (const family of IP_FAMILIES) {
     await attempt(`the rules of IPv${family}`, () => kernel.removeRules(rulesOf(family)));

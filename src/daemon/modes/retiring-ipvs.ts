@@ -5,13 +5,13 @@ import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NodeKernel } from '../../kernel/linux/node-kernel.ts';
 import type { Log } from '../../observe/log/log.ts';
-import { rulesToRemove, withoutLast } from '../../plan/ipvs/plan-rules.ts';
+import { rulesToRemove, withoutLocalAddressRules } from '../../plan/ipvs/plan-rules.ts';
 import type { RuleSet } from '../../state/rules/rule-set.ts';
 import { removeOwn } from './remove-own.ts';
 import { type InUse, removeIdle } from './ipvs-in-use.ts';
 import type { ModeParts } from './mode.ts';
 
-/** Interval between two looks at the connections: doubled after each one that brought nothing. */
+/** Milliseconds between two checks of the connections; doubled after each check that removed nothing. */
 const CHECK_MS = 5_000;
 const LONGEST_CHECK_MS = 60_000;
 /** Longest delay after a failure: rules of another program may keep a set in use for hours. */
@@ -43,7 +43,7 @@ export class RetiringIpvs {
   #idlePasses = 0;
   #failures = 0;
 
-  /** @param rulesOf what is removed of the rules of ipvs mode */
+  /** @param rulesOf returns the rules of ipvs mode to remove */
   constructor(parts: ModeParts, rulesOf: (family: IpFamily) => RuleSet, options: RetiringOptions = {}) {
     const { rulesAreGone = false, open = openOldKernel } = options;
     this.#parts = parts;
@@ -88,7 +88,7 @@ export class RetiringIpvs {
     this.#since ??= performance.now();
     // Nothing writes them again, and reading them takes long on a large node.
     if (this.#hasRules) {
-      for (const family of IP_FAMILIES) await kernel.removeRules(withoutLast(this.#rulesOf(family)));
+      for (const family of IP_FAMILIES) await kernel.removeRules(withoutLocalAddressRules(this.#rulesOf(family)));
     }
     this.#hasRules = false;
     if (this.#untilOverdueMs() === 0) return await this.#removeRest(kernel);
@@ -136,7 +136,7 @@ async function openOldKernel({ log, onProgram }: ModeParts): Promise<Kernel | un
 /** Returns the chains of ipvs mode that can be removed now, as "table/chain": some stay as long as kube-ipvs0 exists. */
 export async function chainsOfIpvs(log: Log): Promise<ReadonlySet<string>> {
   const all = rulesToRemove(4);
-  const { chains } = (await hasDevice(log)) ? withoutLast(all) : all;
+  const { chains } = (await hasDevice(log)) ? withoutLocalAddressRules(all) : all;
   return new Set(chains.map(({ table, name }) => `${table}/${name}`));
 }
 

@@ -25,11 +25,11 @@ export interface AnswererOptions extends Omit<StatusParts, 'reconciler' | 'kerne
   readonly reconciler: () => Questioned | undefined;
 }
 
-/** Returns what the query socket answers, by path. */
+/** Returns the functions that answer the query socket, by path. */
 export function answerers(options: AnswererOptions): Readonly<Record<string, Answerer>> {
   const { node, mode, reconciler, kernel } = options;
   const shared = new SharedRules(kernel);
-  /** What the kernel had before the question is no answer. */
+  /** Kernel state that was read before the question arrived may be outdated. */
   const asked = async (askedAt: number): Promise<Questioned> => {
     const found = started();
     await kernel.forgetReadings(askedAt);

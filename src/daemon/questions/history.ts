@@ -19,7 +19,9 @@ interface Repair {
 }
 
 const HOUR_MS = 3_600_000;
-/** Number of Services of which the time of the last change is kept. A list that has more is not a change of each. */
+/**
+ * Maximum number of Services whose last change is kept. A list of more Services is not recorded as a change of each.
+ */
 const MOST_CHANGED = 1_000;
 /** Maximum number of repairs to keep. Further ones are only counted. */
 const MOST_REPAIRS = 20;
@@ -30,10 +32,10 @@ export class History {
   readonly #words: Words;
   readonly #last = new Map<SyncKind, SyncText>();
   #repairs: Repair[] = [];
-  /** Number and end of the syncs that repaired, within the last hour. */
+  /** For each sync of the last hour with repairs, when it ended and how many it made. */
   #counts: { readonly at: number; readonly repairs: number }[] = [];
   #lastEventAt: number | undefined;
-  /** When each Service changed last, the latest at the end. */
+  /** The time of each Service's last change, the latest at the end. */
   readonly #changedAt = new Map<NamespacedName, number>();
 
   constructor(clock: Pick<Clock, 'now' | 'wallNow'>, mode: ProxyMode) {

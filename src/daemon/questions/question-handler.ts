@@ -13,7 +13,7 @@ export type Answerer = (query: URLSearchParams, signal: AbortSignal, askedAt: nu
 
 /** Milliseconds after which a question is given up. */
 const MOST_MS = 30_000;
-/** Of all replies together. */
+/** Maximum number of unread bytes of all replies together. */
 const MOST_UNREAD_BYTES = 32 * 1024 * 1024;
 
 /** Returns the handler of the query socket: GET of the paths of `answerers`, replied to with JSON. */

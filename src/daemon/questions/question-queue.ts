@@ -1,11 +1,11 @@
 import { setTimeout } from 'node:timers/promises';
 
-/** Maximum rest after a question, in milliseconds. */
+/** Longest pause after a question, in milliseconds. */
 const MOST_REST_MS = 1_000;
 
 /**
- * Works on one question at a time and then rests for as long as it worked. Whoever asks without pause therefore takes
- * at most half of the daemon's time; syncs, which are not queued here, take the rest.
+ * Answers one question at a time, and then pauses for as long as the answer took: a client that asks without pause
+ * takes at most half of the daemon's time. Syncs, which are not queued here, take the rest.
  */
 export class QuestionQueue {
   #free: Promise<unknown> = Promise.resolve();

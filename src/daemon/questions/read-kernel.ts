@@ -48,7 +48,7 @@ async function openKernel(): Promise<KernelReader> {
   throw new QuestionError(400, foreignTables(tables));
 }
 
-/** What is said of a node that kube-proxy serves in nftables mode. */
+/** Returns the error text for a node that has such tables, probably of kube-proxy in nftables mode. */
 function foreignTables(tables: readonly string[]): string {
   const [first = ''] = tables;
   return (

@@ -25,7 +25,7 @@ import { conntrackUse } from './conntrack-use.ts';
 import type { History } from './history.ts';
 import { watchGap } from './watch-gap.ts';
 
-/** What stays the same while the daemon runs. */
+/** The properties of the daemon that stay the same while it runs. */
 export interface Identity {
   readonly node: string;
   readonly mode: ProxyMode;
@@ -35,7 +35,7 @@ export interface Identity {
   /** Hash of the settings. */
   readonly configuration: string;
   readonly source: string;
-  /** What is known of each address of the API server, if it has several. */
+  /** The state of each address of the API server, if it has several. */
   readonly apiServers: () => readonly ServerState[];
 }
 
@@ -47,7 +47,7 @@ export interface StatusParts extends Identity {
   readonly cluster: Pick<Cluster, 'sliceCount'>;
   readonly history: History;
   readonly clock: Clock;
-  /** What other modes left on this node. */
+  /** Leftovers of other modes on this node. */
   readonly knownLeftovers?: { readonly texts: readonly string[] };
   /** Node ports at loopback addresses. */
   readonly localNodePorts?: {

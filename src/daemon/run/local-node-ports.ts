@@ -12,7 +12,7 @@ import {
 import type { EngineLimits } from '../../userspace/engine-limits.ts';
 import type { EngineReport, RefusedListener } from '../../userspace/engine-report.ts';
 import type { EngineThread } from '../../userspace/engine-thread.ts';
-import type { ChoiceName, EngineUpdate } from '../../userspace/engine-update.ts';
+import type { EngineScheduler, EngineUpdate } from '../../userspace/engine-update.ts';
 
 type Changes = ReadonlyMap<NamespacedName, readonly PlannedLocalNodePort[]>;
 
@@ -103,7 +103,7 @@ function idOf({ address, port, protocol }: VirtualServerId): VirtualServerId {
 /** The schedulers of IPVS that count connections. */
 const FEWEST: ReadonlySet<string> = new Set(['lc', 'wlc', 'sed', 'nq']);
 
-function choiceOf({ scheduler, realServers }: PlannedLocalNodePort): ChoiceName {
+function choiceOf({ scheduler, realServers }: PlannedLocalNodePort): EngineScheduler {
   if (FEWEST.has(scheduler)) return 'lc';
   return realServers.some(({ weight }) => weight !== realServers[0]?.weight) ? 'wrr' : 'rr';
 }

@@ -23,8 +23,9 @@ interface Known {
 }
 
 /**
- * Watches the fields of our Node for which plans alone are not enough. The daemon follows new addresses, but ends if they
- * contradict its configuration, or, in NodeCIDR mode, if the pod CIDRs change: the iptables rules contain these.
+ * Watches the fields of our Node whose changes need more than a new plan. The daemon follows new addresses, but exits
+ * if they contradict its configuration, or, in NodeCIDR mode, if the pod CIDRs change: the iptables rules contain
+ * these.
  */
 export class NodeChanges {
   readonly #options: NodeChangesOptions;

@@ -6,7 +6,7 @@ import { reportFailure } from '../startup/report-failure.ts';
 import { openLog } from '../startup/open-log.ts';
 
 /** Starts a program. `stop` ends it with an exit code as the reason; `started` is disposed at the end. */
-export type Start = (
+export type StartProgram = (
   config: ProxyConfig,
   control: LogControl,
   stop: AbortController,
@@ -14,7 +14,7 @@ export type Start = (
 ) => Promise<void>;
 
 /** Runs until SIGTERM, SIGINT or an abort of `stop`. Resolves to the exit code. @param farewell the last line of the log */
-export async function runUntilStopped(config: ProxyConfig, start: Start, farewell: string): Promise<number> {
+export async function runUntilStopped(config: ProxyConfig, start: StartProgram, farewell: string): Promise<number> {
   const control = openLog(config);
   // Aborted with the exit code as the reason; the first one counts.
   const stop = new AbortController();

@@ -34,7 +34,7 @@ export class ShadowPublisher implements ShadowObserver {
     );
   }
 
-  /** What two comparisons in a row have found; undefined before. */
+  /** The differences that two comparisons in a row have found; undefined before. */
   get last(): StatusReply['shadow'] {
     return this.#last;
   }

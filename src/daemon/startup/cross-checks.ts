@@ -101,12 +101,12 @@ function nodePortWarnings({ nodePortAddresses }: ProxyConfig, families: readonly
   }
   return open.map(
     (family) =>
-      `${name} has nothing of ${familyLabel(family)}: node ports are open on every ${familyLabel(family)} address of ` +
+      `${name} has no ${familyLabel(family)} entry: node ports are open on every ${familyLabel(family)} address of ` +
       'this node',
   );
 }
 
-/** k3s and RKE2 give kube-proxy such an address, and it is copied from there. */
+/** Warns about loopback addresses: k3s and RKE2 give kube-proxy one, and people copy its configuration. */
 function loopbackWarnings({ healthzBind }: ProxyConfig): string[] {
   if (healthzBind === undefined || !isLoopback(healthzBind.address)) return [];
   return [

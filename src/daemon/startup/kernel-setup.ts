@@ -1,7 +1,7 @@
 import { MODES } from '../../base/proxy-mode.ts';
 import { release } from 'node:os';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
-import { lasts } from '../../kernel/iptables/iptables-failure.ts';
+import { isPermanent } from '../../kernel/iptables/iptables-failure.ts';
 import type { IpvsTimeouts, Kernel, KernelReader } from '../../kernel/kernel.ts';
 import { errorText } from '../../base/text/error-text.ts';
 import { type IpFamily, familyLabel } from '../../base/ip.ts';
@@ -170,7 +170,7 @@ async function tryRules(kernel: RuleProbe, family: IpFamily): Promise<Trial> {
   try {
     return { family, variant: await kernel.probeRules(family), lasting: false };
   } catch (error) {
-    return { family, error: errorText(error), lasting: lasts(error) };
+    return { family, error: errorText(error), lasting: isPermanent(error) };
   }
 }
 

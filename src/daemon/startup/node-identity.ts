@@ -57,7 +57,8 @@ function localDetector(config: ProxyConfig, cidr: Cidr | undefined): LocalDetect
   switch (config.detectLocalMode) {
     case 'ClusterCIDR':
     case 'NodeCIDR':
-      // A prefix of 0 contains everyone, so it tells nothing. iptables-nft refuses a rule for what is outside.
+      // A prefix of 0 contains every address, so it distinguishes nothing, and iptables-nft refuses a rule that
+      // negates it.
       return cidr === undefined || cidr.prefix === 0 ? undefined : { kind: 'cidr', cidr };
     case 'BridgeInterface':
       return { kind: 'bridge', interfaceName: config.bridgeInterface };

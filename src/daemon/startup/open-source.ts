@@ -17,7 +17,7 @@ export interface OpenedSource {
   readonly source: Source;
   /** The API server's URL, or the directory. */
   readonly origin: { readonly apiServer: string } | { readonly manifests: string };
-  /** What is known of each address of the API server, if it has several. */
+  /** The state of each address of the API server, if it has several. */
   readonly apiServers: () => readonly ServerState[];
   /** Destination of Events; undefined with a directory of manifests. */
   readonly eventSink: EventSink | undefined;

@@ -4,13 +4,13 @@ import type { RealServerTraffic } from '../../observe/service-traffic.ts';
 import { formatRealServer } from '../../state/real-server.ts';
 import type { RealServerStats } from '../../state/server-stats.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
-import { type Reading, TrafficAccounts, addConnections, emptyReading } from './traffic-accounts.ts';
+import { type CounterReading, TrafficAccounts, addConnections, emptyReading } from './traffic-accounts.ts';
 
 /** The limit on real servers is this multiple of the limit on Services. Each real server adds seven series. */
 const REAL_SERVERS_PER_SERVICE = 10;
 
 /** One real server of one Service port. */
-interface Endpoint extends Reading {
+interface Endpoint extends CounterReading {
   readonly port: string;
   readonly realServer: string;
 }

@@ -8,7 +8,7 @@ import type { NodePlan } from '../../plan/node/node-plan.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { RealServerMetrics } from './real-server-metrics.ts';
 import { LogOnChange } from '../../observe/log/log-on-change.ts';
-import { type Reading, TrafficAccounts, addConnections, emptyReading } from './traffic-accounts.ts';
+import { type CounterReading, TrafficAccounts, addConnections, emptyReading } from './traffic-accounts.ts';
 import type { RealServerStats, VirtualServerStats } from '../../state/server-stats.ts';
 
 export interface ServiceMetricsOptions {
@@ -24,7 +24,7 @@ export interface ServiceMetricsOptions {
 }
 
 /** One port of one Service, with the virtual servers that it has now. */
-interface PlannedPort extends Reading {
+interface PlannedPort extends CounterReading {
   readonly key: string;
   readonly labels: Pick<ServicePortTraffic, 'namespace' | 'service' | 'portName' | 'protocol'>;
   readonly ids: VirtualServerId[];

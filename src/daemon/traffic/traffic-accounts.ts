@@ -3,18 +3,18 @@ import type { VirtualServerKey } from '../../state/virtual-server.ts';
 import type { RealServerStats, VirtualServerStats } from '../../state/server-stats.ts';
 
 /** What the kernel reports now about one Service port or real server. */
-export interface Reading {
+export interface CounterReading {
   /** The counters of each virtual server. */
   readonly counters: Map<VirtualServerKey, VirtualServerStats>;
   activeConnections: number;
   inactiveConnections: number;
 }
 
-export function emptyReading(): Reading {
+export function emptyReading(): CounterReading {
   return { counters: new Map(), activeConnections: 0, inactiveConnections: 0 };
 }
 
-export function addConnections(reading: Reading, server: RealServerStats): void {
+export function addConnections(reading: CounterReading, server: RealServerStats): void {
   reading.activeConnections += server.activeConnections;
   reading.inactiveConnections += server.inactiveConnections;
 }
@@ -52,7 +52,7 @@ export class TrafficAccounts {
    *
    * @param isGone whether a virtual server without a reading was deleted: its counters restart at zero
    */
-  *count<R extends Reading>(
+  *count<R extends CounterReading>(
     readings: ReadonlyMap<string, R>,
     isGone: (virtualServer: VirtualServerKey) => boolean,
   ): Generator<void, (readonly [R, Traffic])[], undefined> {

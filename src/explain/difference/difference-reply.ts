@@ -7,7 +7,7 @@ import type { RuleDifference } from '../../state/rules/rule-set.ts';
 import { shadowText, shadowWords } from './difference-tally.ts';
 import { REPLY_API_VERSION, type DifferenceReply, type PlannedOperation } from '../replies.ts';
 
-/** What one Service needs, or the node. */
+/** The commands for one Service or, if it is undefined, for the node itself. */
 export interface OwnedCommands {
   readonly service: NamespacedName | undefined;
   readonly commands: readonly PreviewCommand[];
@@ -17,12 +17,12 @@ export interface OwnedCommands {
 export interface FoundDifference extends FoundOperations {
   /** The number of operations beyond those of `parts`. */
   readonly more: number;
-  /** What stops packets of Services but is not changed, in sentences. */
+  /** Settings that stop packets of Services but are never changed, in sentences. */
   readonly notes: readonly string[];
 }
 
 export interface FoundOperations {
-  /** What makes the operations, by owner. */
+  /** The commands that make the operations, by owner. */
   readonly parts: readonly OwnedCommands[];
   readonly rules: readonly RuleDifference[];
   /** The commands by which sysctls and IPVS timeouts differ. */

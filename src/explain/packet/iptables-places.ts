@@ -2,7 +2,7 @@ import { formatIp, isIp4 } from '../../base/ip.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 import type { Packet } from './packet.ts';
 import type { Hook } from './rule-walk.ts';
-import { type Places, firstHook } from './translated-packets.ts';
+import { type RulePlaces, firstHook } from './translated-packets.ts';
 
 const FIREWALL = 'KUBE-PROXY-FIREWALL';
 const SERVICES = 'KUBE-SERVICES';
@@ -11,8 +11,8 @@ const EXTERNAL_SERVICES = 'KUBE-EXTERNAL-SERVICES';
 const FORWARD = 'KUBE-FORWARD';
 const POSTROUTING = 'KUBE-POSTROUTING';
 
-/** Where iptables mode does what. The chains to which the shared ones lead are named after Services. */
-export const IPTABLES_PLACES: Places = {
+/** The rules of iptables mode by purpose. The chains to which the shared ones lead are named after Services. */
+export const IPTABLES_PLACES: RulePlaces = {
   taking: ({ virtualServer, realServers, traits: { kind } }, packet) => {
     const rule = matchOf(virtualServer);
     return realServers.length > 0

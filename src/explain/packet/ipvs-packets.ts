@@ -1,6 +1,6 @@
 import { planRules } from '../../plan/ipvs/plan-rules.ts';
 import type { Packet } from './packet.ts';
-import { type PacketPlane, type PlaneFacts, inTables, untranslated } from './packet-plane.ts';
+import { type PacketPlane, type PlaneFacts, inTables, stagesUntranslated } from './packet-plane.ts';
 import { type Decision, type Hook, type HookWalk, type MatchedRule, walkHook } from './rule-walk.ts';
 import { plannedSets } from './set-match.ts';
 
@@ -15,7 +15,10 @@ const RECEIVED: readonly Stage[] = [
   ['nat', 'PREROUTING'],
   ['filter', 'INPUT'],
 ];
-/** Those without a virtual server. A packet of the node to itself is sent, and then received; NAT sees it only once. */
+/**
+ * The hooks of packets that no virtual server takes. Packets of the node to itself are sent, then received; table nat
+ * sees them once.
+ */
 const SENT_TO_ITSELF: readonly Stage[] = [...SENT_HERE, ['filter', 'OUTPUT'], ['filter', 'INPUT']];
 const SENT_AWAY: readonly Stage[] = [...SENT_HERE, ['filter', 'OUTPUT'], ['nat', 'POSTROUTING']];
 const FORWARDED: readonly Stage[] = [
@@ -57,7 +60,7 @@ export function ipvsPackets({ family, config, plan, planned }: PlaneFacts): Pack
     before: (packet) => walk(stagesOf(packet, planned !== undefined), packet),
     after: (packet) => walk([['nat', 'POSTROUTING']], packet),
     taking: ({ sourceLocal }) => ({ hook: sourceLocal ? 'OUTPUT' : 'INPUT', table: 'ipvs', entries: [] }),
-    others: (packet) => ({ ...untranslated(packet), toEndpoint: () => TO_ENDPOINT, ours }),
+    others: (packet) => ({ ...stagesUntranslated(packet), toEndpoint: () => TO_ENDPOINT, ours }),
   };
 }
 

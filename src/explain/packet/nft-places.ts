@@ -1,11 +1,11 @@
 import { formatIp } from '../../base/ip.ts';
 import { nftElement } from '../nft-command.ts';
-import { type Place, type Places, firstHook } from './translated-packets.ts';
+import { type RulePlace, type RulePlaces, firstHook } from './translated-packets.ts';
 
 const SERVICE = 'daddr . meta l4proto . th dport';
 
-/** Where nftables mode does what: each map has the service ports for which its rule is. */
-export const NFT_PLACES: Places = {
+/** The rules of nftables mode by purpose. Each map contains the service ports to which its rule applies. */
+export const NFT_PLACES: RulePlaces = {
   taking: ({ virtualServer, realServers }, packet) =>
     realServers.length === 0
       ? ofMap('service-endpoints-check', 'filter', 'no-endpoint-services', virtualServer, packet)
@@ -31,11 +31,11 @@ export const NFT_PLACES: Places = {
 
 function ofMap(
   chain: string,
-  table: Place['table'],
+  table: RulePlace['table'],
   map: string,
-  id: Parameters<Places['firewall']>[0],
-  packet: Parameters<Places['firewall']>[1],
-): Place {
+  id: Parameters<RulePlaces['firewall']>[0],
+  packet: Parameters<RulePlaces['firewall']>[1],
+): RulePlace {
   const entry = `${map} { ${nftElement({ type: 'hash:ip,port', ...id })} }`;
   return { table, hook: firstHook(packet), chain, rule: `${SERVICE} vmap @${map}`, entry };
 }

@@ -4,7 +4,7 @@ import type { OtherRules } from '../../state/rules/other-rules.ts';
 import type { Route } from '../../state/route.ts';
 import { walkOtherRules } from './other-rule-walk.ts';
 import type { Packet } from './packet.ts';
-import { type PacketPath, towards } from './packet-path.ts';
+import { type PacketPath, towardsEndpoint } from './packet-path.ts';
 import type { OtherStages } from './packet-plane.ts';
 import type { OtherRule, PacketReply } from '../replies.ts';
 import type { MatchedRule } from './rule-walk.ts';
@@ -21,7 +21,7 @@ export interface OtherFacts {
   readonly mustBeLocal: boolean;
 }
 
-/** What keeps the packet from the way that the plan gives it. */
+/** What other programs do that keeps the packet from its planned path. */
 export interface OtherFindings {
   readonly rules: readonly OtherRule[];
   /** Absent if nothing is known to stop the packet. */
@@ -57,7 +57,7 @@ export function otherFindings(facts: OtherFacts): OtherFindings {
   const before = walkBefore(facts);
   const after = walkAfter(facts);
   const rules = [...before.rules, ...after];
-  const isTaken = way.fate === 'scheduled' || way.fate === 'no endpoint';
+  const isTaken = way.disposition === 'scheduled' || way.disposition === 'no endpoint';
   const decisive = rules.find(({ matches, effect }) => matches && effect !== 'does not track');
   const common = { rules: rules.slice(0, MOST_LISTED), notes: notesOf(rules, before.marks, others, isTaken) };
   if (decisive !== undefined) return { ...common, stops: stopOf(decisive) };
@@ -99,7 +99,7 @@ function walkAfter({ others, stages, packet, way, routeTo }: OtherFacts): OtherR
   const walked = way.endpoints.slice(0, MOST_WALKED);
   for (const { server, after } of walked) {
     const isOnNode = routeTo(server.address)?.local === true;
-    const sent = { ...packet, ...towards(server), mark: way.mark, destinationLocal: isOnNode };
+    const sent = { ...packet, ...towardsEndpoint(server), mark: way.mark, destinationLocal: isOnNode };
     const ours = { chains: stages.ours, accepting: acceptingChains(after) };
     for (const rule of walkOtherRules(others, ours, stages.toEndpoint(isOnNode), sent).rules) {
       const key = `${rule.table} ${rule.chain} ${rule.rule} ${rule.matches}`;

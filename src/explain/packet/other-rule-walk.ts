@@ -20,12 +20,12 @@ const EFFECTS: Readonly<Record<string, Effect>> = {
 /** Effects after which no other rule sees the packet. */
 const FINAL: ReadonlySet<Effect> = new Set<Effect>(['drops', 'refuses', 'redirects', 'queues']);
 
-/** How a chain ends for the packet. `unknown`: by a rule of which it is not known whether it matches, or not at all. */
+/** How a chain ends for the packet. `unknown`: no rule decides, or one that may not match. */
 type End = 'decided' | 'accepted' | 'unknown';
 
 export interface OtherWalk {
   readonly rules: readonly OtherRule[];
-  /** Whether a rule that may match changes the mark, so that `packet.mark` is not known any more. */
+  /** Whether a rule that may match changes the mark, so that `packet.mark` is no longer known. */
   readonly marks: boolean;
 }
 
@@ -38,10 +38,10 @@ export interface OurChains {
 export type OtherStage = readonly [table: string, hook: string];
 
 /**
- * Takes a packet through the rules of other programs, whose matches may not all be known here. Returns those that match or may
- * match and keep the packet from its way. Rules behind our own decisions are included.
+ * Takes a packet through the rules of other programs. Not every match can be decided here. Returns the rules that
+ * match or may match, and that stop or divert the packet, even those after our own decisions.
  *
- * @param marks whether the mark of the packet is not known
+ * @param marks whether the mark of the packet is unknown
  */
 export function walkOtherRules(
   { tables }: Pick<OtherRules, 'tables'>,
@@ -62,7 +62,7 @@ class Walk {
   readonly #ours: OurChains;
   #packet: Packet;
   #hook = '';
-  /** The ends of the chains of this hook that were walked: each once if it is entered for certain, and once if not. */
+  /** How each chain of this hook ended. A chain is walked once if it is entered for certain, and once if it may be. */
   #ends = new Map<string, End>();
 
   constructor(tables: OtherRules['tables'], ours: OurChains, packet: Packet, marks: boolean) {

@@ -20,13 +20,13 @@ export interface PathFacts {
   readonly forwards: (interfaceName: string) => boolean;
 }
 
-/** What happens to the packet before a virtual server has it: `local` and `forwarded` mean that none does. */
-export type Fate = 'scheduled' | 'no endpoint' | 'DROP' | 'REJECT' | 'local' | 'forwarded';
+/** What happens to the packet before a virtual server takes it; none does if it is `local` or `forwarded`. */
+export type PacketDisposition = 'scheduled' | 'no endpoint' | 'DROP' | 'REJECT' | 'local' | 'forwarded';
 
-/** The way of a packet through this node. */
+/** The path of a packet through this node. */
 export interface PacketPath {
   readonly before: readonly MatchedRule[];
-  readonly fate: Fate;
+  readonly disposition: PacketDisposition;
   /** The mark of the packet after `before`. */
   readonly mark: number;
   readonly endpoints: readonly EndpointPath[];
@@ -51,24 +51,24 @@ export function* packetPath(facts: PathFacts): Generator<void, PacketPath> {
   const { packet, virtualServer, plane } = facts;
   const { matched: before, decision, packet: taken } = plane.before(packet);
   const way = { before, mark: taken.mark, endpoints: [] } as const;
-  if (decision === 'DROP' || decision === 'REJECT') return { ...way, fate: decision };
+  if (decision === 'DROP' || decision === 'REJECT') return { ...way, disposition: decision };
   if (virtualServer === undefined || !plane.takes(packet))
-    return { ...way, fate: packet.destinationLocal ? 'local' : 'forwarded' };
+    return { ...way, disposition: packet.destinationLocal ? 'local' : 'forwarded' };
   const realServers = virtualServer.realServers.filter(({ weight }) => weight > 0);
-  if (realServers.length === 0) return { ...way, fate: 'no endpoint' };
+  if (realServers.length === 0) return { ...way, disposition: 'no endpoint' };
   const endpoints: EndpointPath[] = [];
   for (const server of realServers) {
     endpoints.push(endpointWay(facts, taken, server));
     yield;
   }
-  return { ...way, fate: 'scheduled', endpoints };
+  return { ...way, disposition: 'scheduled', endpoints };
 }
 
 function endpointWay(facts: PathFacts, taken: Packet, server: RealServer): EndpointPath {
   const { origin, plane, routeTo, isHere, forwards } = facts;
   const route = routeTo(server.address);
   const isOnNode = route?.local === true;
-  const sent = { ...taken, ...towards(server), destinationLocal: isOnNode };
+  const sent = { ...taken, ...towardsEndpoint(server), destinationLocal: isOnNode };
   // A received packet for the node's own network namespace is delivered from INPUT.
   const isDelivered = isOnNode && origin !== 'this node';
   const { matched, decision } = isDelivered ? { matched: [], decision: 'none' } : plane.after(sent);
@@ -88,7 +88,7 @@ function endpointWay(facts: PathFacts, taken: Packet, server: RealServer): Endpo
   };
 }
 
-/** What of a packet is another when it is on its way to an endpoint. */
-export function towards({ address: destination, port }: RealServer): Pick<Packet, 'destination' | 'port'> {
+/** Returns the fields of a packet that change when it is sent to an endpoint. */
+export function towardsEndpoint({ address: destination, port }: RealServer): Pick<Packet, 'destination' | 'port'> {
   return { destination, port };
 }

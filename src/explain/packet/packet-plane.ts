@@ -7,7 +7,7 @@ import type { Packet } from './packet.ts';
 import type { PacketStep } from '../replies.ts';
 import type { HookWalk } from './rule-walk.ts';
 
-/** What a mode does to one packet by the plan, and where. */
+/** How a mode handles a packet according to the plan. */
 export interface PacketPlane {
   /** Whether a virtual server at the destination takes the packet. */
   readonly takes: (packet: Packet) => boolean;
@@ -20,11 +20,11 @@ export interface PacketPlane {
   readonly others: (packet: Packet) => OtherStages;
 }
 
-/** Where rules of other programs see the packet. */
+/** The chains in which rules of other programs see the packet. */
 export interface OtherStages {
   /** Before our rules have marked it. */
   readonly early: readonly OtherStage[];
-  /** Then, until a virtual server takes it. */
+  /** After that, until a virtual server takes it. */
   readonly late: readonly OtherStage[];
   /** On the way to an endpoint. */
   readonly toEndpoint: (isOnNode: boolean) => readonly OtherStage[];
@@ -32,7 +32,7 @@ export interface OtherStages {
   readonly ours: ReadonlySet<string>;
 }
 
-/** What a plane is made for. */
+/** The facts from which a PacketPlane is made. */
 export interface PlaneFacts {
   readonly family: IpFamily;
   readonly config: PlanConfig;
@@ -44,14 +44,14 @@ export interface PlaneFacts {
 }
 
 /** The hooks of a packet that no address translation changes. */
-export function untranslated({ sourceLocal, destinationLocal }: Packet): Pick<OtherStages, 'early' | 'late'> {
+export function stagesUntranslated({ sourceLocal, destinationLocal }: Packet): Pick<OtherStages, 'early' | 'late'> {
   if (sourceLocal) return { early: inTables(['raw', 'mangle'], 'OUTPUT'), late: inTables(['nat'], 'OUTPUT') };
   const hook = destinationLocal ? 'INPUT' : 'FORWARD';
-  return { ...received(), late: [['nat', 'PREROUTING'], ...inTables(['mangle', 'filter', 'security'], hook)] };
+  return { ...stagesReceived(), late: [['nat', 'PREROUTING'], ...inTables(['mangle', 'filter', 'security'], hook)] };
 }
 
 /** The hooks of a packet that is received and translated. */
-export function received(): Pick<OtherStages, 'early' | 'late'> {
+export function stagesReceived(): Pick<OtherStages, 'early' | 'late'> {
   return { early: inTables(['raw', 'mangle'], 'PREROUTING'), late: inTables(['nat'], 'PREROUTING') };
 }
 

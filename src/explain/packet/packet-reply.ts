@@ -14,7 +14,7 @@ import { formatRealServer } from '../../state/real-server.ts';
 import type { Route } from '../../state/route.ts';
 import { type RulesInForce, ruleChainKey } from '../../state/rules/rules-in-force.ts';
 import { virtualServerKey } from '../../state/virtual-server.ts';
-import { USES } from '../address-use.ts';
+import { ADDRESS_KIND_NAMES } from '../address-use.ts';
 import { isClosedAddress } from '../closed-address.ts';
 import { otherFindings } from './other-findings.ts';
 import type { Packet } from './packet.ts';
@@ -61,7 +61,7 @@ export interface PacketKnowledge {
 /** Bounds the reply, and the routes that are looked up. The verdict counts all endpoints. */
 export const MOST_ENDPOINTS = 1_000;
 
-/** Says which way the first packet of a connection takes through this node, and who answers it. Yields often. */
+/** Describes the path of a connection's first packet through this node, and who answers it. Yields often. */
 export function* packetReply(known: PacketKnowledge): Generator<void, PacketReply> {
   const { asked, config, plan, found, mode } = known;
   const { from, address, port, protocol } = asked;
@@ -110,7 +110,9 @@ export function* packetReply(known: PacketKnowledge): Generator<void, PacketRepl
     source: formatIp(packet.source),
     to,
     protocol,
-    ...(planned === undefined || service === undefined ? {} : { service, use: USES[planned.traits.kind] }),
+    ...(planned === undefined || service === undefined
+      ? {}
+      : { service, use: ADDRESS_KIND_NAMES[planned.traits.kind] }),
     steps: stepsOf(way, found.packets, taking),
     endpoints: endpoints.slice(0, MOST_ENDPOINTS),
     otherRules: others.rules,
@@ -173,15 +175,15 @@ function endpointOf({ server, masqueraded, sees, returns }: EndpointPath): Packe
   };
 }
 
-/** The rules of all endpoints' ways are listed once. */
+/** Rules that the paths to several endpoints share are listed once. */
 function stepsOf(
-  { before, fate, endpoints }: PacketPath,
+  { before, disposition, endpoints }: PacketPath,
   packets: FoundPacket['packets'],
   taking: () => PacketStep,
 ): PacketStep[] {
   const ofRule = (matched: MatchedRule): PacketStep => ruleStep(matched, packets);
   const steps = before.map(ofRule);
-  if (fate !== 'scheduled' && fate !== 'no endpoint') return steps;
+  if (disposition !== 'scheduled' && disposition !== 'no endpoint') return steps;
   const after = new Map<string, MatchedRule>();
   for (const matched of endpoints.flatMap((endpoint) => endpoint.after)) {
     const known = after.get(`${matched.chain} ${matched.index}`);

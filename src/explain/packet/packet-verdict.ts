@@ -7,10 +7,10 @@ import type { PacketEndpoint, PacketReply } from '../replies.ts';
 export interface VerdictFacts {
   /** From where to where. */
   readonly head: string;
-  readonly way: Pick<PacketPath, 'before' | 'fate' | 'endpoints'>;
+  readonly way: Pick<PacketPath, 'before' | 'disposition' | 'endpoints'>;
   readonly endpoints: readonly PacketEndpoint[];
   readonly service: NamespacedName | undefined;
-  /** What would bring the kernel to the plan. */
+  /** The commands that would bring the kernel to the plan. */
   readonly commands: readonly string[];
   readonly others: Pick<OtherFindings, 'rules' | 'stops'>;
 }
@@ -32,24 +32,24 @@ export function packetVerdict(facts: VerdictFacts): Verdict {
 
 function resultOf({ way, endpoints, service, others }: VerdictFacts): { result: PacketReply['result']; text: string } {
   const chain = way.before.at(-1)?.chain ?? '';
-  const { fate } = way;
-  if (fate === 'DROP') {
+  const { disposition } = way;
+  if (disposition === 'DROP') {
     return { result: 'dropped', text: `is dropped by ${chain}: it is not in the source ranges of ${service}` };
   }
-  if (fate === 'REJECT') {
+  if (disposition === 'REJECT') {
     return { result: 'refused', text: `is refused by ${chain}: no Service has this port of the address` };
   }
   const stoppedAt = way.endpoints.find((endpoint) => endpoint.stoppedAt !== undefined)?.stoppedAt;
-  return others.stops ?? undecided(fate, endpoints, stoppedAt, service);
+  return others.stops ?? undecided(disposition, endpoints, stoppedAt, service);
 }
 
 function undecided(
-  fate: Exclude<PacketPath['fate'], 'DROP' | 'REJECT'>,
+  disposition: Exclude<PacketPath['disposition'], 'DROP' | 'REJECT'>,
   endpoints: readonly PacketEndpoint[],
   stoppedAt: string | undefined,
   service: NamespacedName | undefined,
 ): { result: PacketReply['result']; text: string } {
-  switch (fate) {
+  switch (disposition) {
     case 'no endpoint':
       return { result: 'refused', text: `is refused: ${service} has no endpoint for it on this node` };
     case 'local':

@@ -10,37 +10,37 @@ import {
   type PacketPlane,
   type PlaneFacts,
   inTables,
-  received,
-  untranslated,
+  stagesReceived,
+  stagesUntranslated,
 } from './packet-plane.ts';
 import type { Hook, MatchedRule } from './rule-walk.ts';
 
 /** A rule of a mode, and the element of a set or map that the packet matches there. */
-export type Place = Pick<MatchedRule, 'table' | 'hook' | 'chain'> & {
+export type RulePlace = Pick<MatchedRule, 'table' | 'hook' | 'chain'> & {
   readonly rule: string;
   readonly entry?: string;
 };
 
-/** Where a mode that translates addresses does what to a packet. */
-export interface Places {
+/** The rules of a mode that translates addresses, by purpose. */
+export interface RulePlaces {
   /** Leads to the endpoints, or rejects the packet if there is none. */
-  readonly taking: (server: PlannedVirtualServer, packet: Packet) => Place;
+  readonly taking: (server: PlannedVirtualServer, packet: Packet) => RulePlace;
   /** Drops packets from outside of the source ranges. */
-  readonly firewall: (id: VirtualServerId, packet: Packet) => Place;
+  readonly firewall: (id: VirtualServerId, packet: Packet) => RulePlace;
   /** Rejects packets to ports of service addresses that no Service has; absent: these are not closed. */
-  readonly closed?: (address: IpAddress, packet: Packet) => Place;
-  readonly mark: (packet: Packet) => Place;
-  readonly masquerade: Place;
+  readonly closed?: (address: IpAddress, packet: Packet) => RulePlace;
+  readonly mark: (packet: Packet) => RulePlace;
+  readonly masquerade: RulePlace;
   /** Accepts marked packets that are forwarded. */
-  readonly accept?: Place;
+  readonly accept?: RulePlace;
   /** Whether connections of the node itself are masqueraded where clients keep their address. */
   readonly masqueradesOwn: boolean;
   /** Our chains of iptables to which built-in chains lead, each as "table chain". */
   readonly ours: ReadonlySet<string>;
 }
 
-/** Follows a packet by what the plan says of the virtual server's address: the rules of these modes do the same. */
-export function translatedPackets({ family, config, planned, isClosed }: PlaneFacts, places: Places): PacketPlane {
+/** Follows a packet as the plan describes the virtual server's address: the rules of these modes do the same. */
+export function translatedPackets({ family, config, planned, isClosed }: PlaneFacts, places: RulePlaces): PacketPlane {
   const { masqueradeAll, masqueradeMark, localDetectors } = config;
   const marks = (
     packet: Packet,
@@ -83,7 +83,7 @@ export function translatedPackets({ family, config, planned, isClosed }: PlaneFa
       return { hook, table, chain, entries: entry === undefined ? [] : [entry] };
     },
     others: (packet) => ({
-      ...(planned === undefined || packet.sourceLocal ? untranslated(packet) : received()),
+      ...(planned === undefined || packet.sourceLocal ? stagesUntranslated(packet) : stagesReceived()),
       toEndpoint: (isOnNode) => toEndpoint(packet, isOnNode),
       ours: places.ours,
     }),
@@ -96,7 +96,7 @@ function toEndpoint({ sourceLocal }: Packet, isOnNode: boolean): ReturnType<Othe
   return [...inTables(['mangle', 'filter', 'security'], 'FORWARD'), ...inTables(['mangle'], 'POSTROUTING')];
 }
 
-function ruleOf({ rule, entry, ...place }: Place): MatchedRule {
+function ruleOf({ rule, entry, ...place }: RulePlace): MatchedRule {
   return { ...place, index: 0, rule: [rule], entries: entry === undefined ? [] : [entry] };
 }
 

@@ -10,7 +10,7 @@ interface Change {
   readonly applied: AppliedOps;
 }
 
-/** Returns what takes the place of a state, such as an equal one that is there already. */
+/** Returns the object to use for a state: an equal one that exists already, or the state itself. */
 type Share = (after: ServiceState) => ServiceState;
 
 /**

@@ -1,6 +1,6 @@
 import { type IpFamily, familyLabel } from '../../base/ip.ts';
 import { declaration, tableScript } from '../iptables/iptables-script.ts';
-import { mayBeOfRules } from '../iptables/iptables-failure.ts';
+import { mayBeCausedByRules } from '../iptables/iptables-failure.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import { comment, isRemembered, oneIn, reject } from './render/rule-text.ts';
@@ -15,16 +15,16 @@ interface Extension {
   /** A rule that uses it, and needs no other extension. */
   readonly rule: string;
   /** Which Services do not work without it; absent: none works. */
-  readonly onlyFor?: SomeServices;
+  readonly onlyFor?: DependentServices;
 }
 
 /** Services that need an extension of their own, in words. */
-export type SomeServices = 'Services with session affinity' | 'Services with SCTP ports';
+export type DependentServices = 'Services with session affinity' | 'Services with SCTP ports';
 
-/** What a kernel lacks that only some Services need. */
-export interface Lack {
-  readonly services: SomeServices;
-  /** One sentence. */
+/** An extension that only some Services need and that the kernel lacks. */
+export interface MissingExtension {
+  readonly services: DependentServices;
+  /** The lack, as one sentence. */
   readonly text: string;
 }
 
@@ -63,8 +63,8 @@ function extensionsOf(family: IpFamily): readonly Extension[] {
  * Returns what only some Services need and the kernel lacks. Rejects with the code UNSUPPORTED if it lacks an extension without
  * which none works. Writes nothing, unless iptables-restore --test says that something may be missing.
  */
-export async function requireExtensions(port: IptablesPort, family: IpFamily): Promise<readonly Lack[]> {
-  const lacks: Lack[] = [];
+export async function requireExtensions(port: IptablesPort, family: IpFamily): Promise<readonly MissingExtension[]> {
+  const lacks: MissingExtension[] = [];
   const extensions = extensionsOf(family);
   const script = (['nat', 'filter'] as const).map((table) =>
     scriptOf(
@@ -110,14 +110,14 @@ async function refusal(
   try {
     await port.write(family, scriptOf(table, [`-A ${CHAIN} ${rule}`]));
   } catch (error) {
-    if (error instanceof KernelError && mayBeOfRules(error)) return error;
+    if (error instanceof KernelError && mayBeCausedByRules(error)) return error;
     throw error;
   }
   await port.write(family, scriptOf(table, [`-X ${CHAIN}`]));
   return undefined;
 }
 
-/** The declaration creates the chain, or empties it. */
+/** The declaration creates the chain or, if it exists, empties it. */
 function scriptOf(table: Table, lines: readonly string[]): string {
   return tableScript(table, [declaration(CHAIN), ...lines]);
 }

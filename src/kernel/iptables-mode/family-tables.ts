@@ -12,11 +12,11 @@ import { scriptChains } from '../iptables/iptables-script.ts';
 import { asRefusal } from '../kernel-error.ts';
 import type { ModeObserver } from '../mode-observer.ts';
 import type { OwnTransactions } from '../own-transactions.ts';
-import type { Lack } from './extensions.ts';
+import type { MissingExtension } from './extensions.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import { KnownTables } from './known-tables.ts';
 import { NODE_SETS, ruleOfEntry } from './node-sets.ts';
-import { type Attempt, PartWriter } from './part-writer.ts';
+import { type WriteAttempt, PartWriter } from './part-writer.ts';
 import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { type RefusedLine, refusedLines } from './refused-lines.ts';
 import { type RenderContext, renderServicePort } from './render/render-service-port.ts';
@@ -25,7 +25,7 @@ import { RuleOwners } from './rule-owners.ts';
 import type { Rendered } from './render/service-port.ts';
 import { type StateOp, applyToState, isEntryOp, possibleOps, touchedPorts } from './state-change.ts';
 import { TableChange } from './table-change.ts';
-import { type Checked, TableCheck } from './table-check.ts';
+import { type TableCheckResult, TableCheck } from './table-check.ts';
 import type { TableImage } from './table-image.ts';
 
 /**
@@ -62,7 +62,7 @@ export class FamilyTables {
   #readingsBefore = 0;
   readonly #parts: PartWriter;
   /** What the kernel lacks: the Services that need it are refused without a write, so that they do not stop the others. */
-  lacks: readonly Lack[] = [];
+  lacks: readonly MissingExtension[] = [];
 
   constructor(family: IpFamily, { port, own, log, observer, maxAgeMs }: FamilyTablesOptions) {
     this.#family = family;
@@ -84,7 +84,7 @@ export class FamilyTables {
     });
   }
 
-  /** Nothing is answered any more from what was read before this time (performance.now()). */
+  /** Discards what was read before this time (performance.now()). */
   async forgetBefore(time: number): Promise<void> {
     await this.#turns.run(() => this.#known.forgetBefore(time));
   }
@@ -134,7 +134,7 @@ export class FamilyTables {
   }
 
   /** Returns what differs now. */
-  async #compare(settings: RuleSettings): Promise<Checked> {
+  async #compare(settings: RuleSettings): Promise<TableCheckResult> {
     if (!isDeepStrictEqual(settings, this.#settings)) this.#known.forget();
     this.#settings = settings;
     await this.#known.forgetOld();
@@ -144,7 +144,7 @@ export class FamilyTables {
     return await this.#check(settings);
   }
 
-  async #check(settings: RuleSettings): Promise<Checked> {
+  async #check(settings: RuleSettings): Promise<TableCheckResult> {
     const reading = await this.#known.read();
     if (reading.checked !== undefined) return reading.checked;
     const { state, saved = new Map<string, never>() } = reading;
@@ -166,7 +166,7 @@ export class FamilyTables {
     return reading.checked;
   }
 
-  async #repair(checked: Checked): Promise<RulesWritten> {
+  async #repair(checked: TableCheckResult): Promise<RulesWritten> {
     const { repair } = checked;
     if (repair === undefined || repair.isEmpty) return { changed: false, chains: [] };
     const script = repair.script();
@@ -187,7 +187,7 @@ export class FamilyTables {
   }
 
   /** Tries to write operations together. */
-  async #attempt(ops: readonly StateOp[], wasRefused: boolean): Promise<Attempt> {
+  async #attempt(ops: readonly StateOp[], wasRefused: boolean): Promise<WriteAttempt> {
     if (this.#settings === undefined) {
       const refusal = { errno: 0, code: 'ENOENT', text: 'there are no rules yet' };
       return { failures: ops.map((op) => failureOf(op, refusal)), refusal: undefined };
@@ -213,7 +213,7 @@ export class FamilyTables {
     }
     change.commit();
     this.#rules.written(script, change.difference);
-    // What was in order before a change is in order after it.
+    // A change keeps tables correct that were correct before.
     if (checked.repair?.isEmpty === false) checked.repair = undefined;
     return { failures, refusal: undefined };
   }

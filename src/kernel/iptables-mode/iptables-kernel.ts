@@ -11,7 +11,7 @@ import {
   type VirtualServerKey,
   virtualServerKey,
 } from '../../state/virtual-server.ts';
-import { lasts } from '../iptables/iptables-failure.ts';
+import { isPermanent } from '../iptables/iptables-failure.ts';
 import { iptablesOf } from '../iptables/iptables-handle.ts';
 import { otherRulesReader } from '../iptables/chain-policies.ts';
 import { parseSave } from '../iptables/iptables-save.ts';
@@ -149,7 +149,7 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
       await this.#probeExtensions(family);
       return variant;
     } catch (error) {
-      if (lasts(error)) this.#unusable.add(family);
+      if (isPermanent(error)) this.#unusable.add(family);
       else this.#toProbe.add(family);
       throw error;
     }
@@ -195,7 +195,7 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
     else this.#toProbe.delete(family);
   }
 
-  /** A module may have been loaded since. After a failure, what is known stays so. */
+  /** Probes again, because a module may have been loaded since. A failed probe changes nothing. */
   async #probeAgain(family: IpFamily): Promise<void> {
     try {
       await this.#probeExtensions(family);

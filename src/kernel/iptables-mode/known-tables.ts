@@ -4,24 +4,24 @@ import type { OwnTransactions } from '../own-transactions.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import type { ProxyState } from './proxy-state.ts';
 import { readState } from './state-reader.ts';
-import type { Checked } from './table-check.ts';
+import type { TableCheckResult } from './table-check.ts';
 
 /** How old a reading may be for a full check, whose parts share one. */
 const MAX_AGE_MS = 2_000;
 
 /** The last complete reading of the tables, and what was written since. */
-export interface Reading {
+export interface TablesReading {
   readonly state: ProxyState;
   /** When iptables-save was started (performance.now()). */
   readonly began: number;
-  /** When it was last known to be true. */
+  /** When the reading was last known to be current. */
   at: number;
   /** The generation of nf_tables before the rules were read; undefined if it is not known. */
   readonly generation: number | undefined;
-  /** Until it is compared with what the tables must have. */
+  /** The rules as read; undefined once they have been compared with the wanted ones. */
   saved: SavedTables | undefined;
-  checked?: Checked;
-  /** Whether the tables may have rules that the state does not, after a refusal. */
+  checked?: TableCheckResult;
+  /** Whether the tables may have rules that `state` does not have, after a refusal. */
   isIncomplete: boolean;
 }
 
@@ -31,7 +31,7 @@ export class KnownTables {
   readonly #port: IptablesPort;
   readonly #own: OwnTransactions;
   readonly #maxAgeMs: number;
-  #reading: Reading | undefined;
+  #reading: TablesReading | undefined;
   #readings = 0;
 
   constructor(family: IpFamily, port: IptablesPort, own: OwnTransactions, maxAgeMs = MAX_AGE_MS) {
@@ -47,7 +47,7 @@ export class KnownTables {
   }
 
   /** Reads the tables if they are not known. */
-  async read(): Promise<Reading> {
+  async read(): Promise<TablesReading> {
     if (this.#reading !== undefined) return this.#reading;
     const began = performance.now();
     const generation = await this.#port.generation();
@@ -89,7 +89,7 @@ export class KnownTables {
     return now !== undefined && this.#own.areAll(generation, now);
   }
 
-  /** Writes a script. What it changes must be made in the reading. */
+  /** Writes a script. The caller must then apply the same changes to the reading. */
   async write(script: string): Promise<void> {
     const before = await this.#port.generation();
     await this.#port.write(this.#family, script);

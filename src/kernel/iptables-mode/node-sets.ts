@@ -12,7 +12,7 @@ function setsOf(family: IpFamily): ReadonlyMap<string, IpSet> {
   return new Map(sets.map((set) => [set.name, set]));
 }
 
-/** Returns the rule that such an entry is. */
+/** Returns the rule that stands for the entry in this mode; none for other types of entries. */
 export function ruleOfEntry(entry: IpSetEntry): readonly SharedRule[] {
   if (entry.type === 'hash:ip') return [nodePortAddressRule(entry.address)];
   return entry.type === 'bitmap:port' ? [healthCheckRule(entry.port)] : [];

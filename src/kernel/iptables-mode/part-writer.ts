@@ -2,7 +2,7 @@ import { boundedParts } from '../../base/bounded-parts.ts';
 import type { Protocol } from '../../base/protocol.ts';
 import { type OpFailure, type Outcome, type Refusal, failureOf } from '../../state/outcome.ts';
 import { type Division, bisect, halves } from '../bisect.ts';
-import { mayBeOfRules } from '../iptables/iptables-failure.ts';
+import { mayBeCausedByRules } from '../iptables/iptables-failure.ts';
 import type { ProxyState } from './proxy-state.ts';
 import { RefusedPorts } from './refused-ports.ts';
 import { type StateOp, type Unit, linesOf, unitsOf } from './state-change.ts';
@@ -17,7 +17,7 @@ const MOST_WRITES = 1_000;
 const MOST_REFUSED_AGAIN = 8;
 
 /** How an attempt to write operations ended. */
-export interface Attempt {
+export interface WriteAttempt {
   /** Operations that are not possible, whatever is written. */
   readonly failures: readonly OpFailure[];
   /** Undefined if the others were written. */
@@ -43,7 +43,7 @@ const DEFERRED: RuleRefusal = {
 export interface WritableTables {
   state(): Promise<ProxyState>;
   /** @param wasRefused before, so that the tables need not be read again */
-  attempt(ops: readonly StateOp[], wasRefused: boolean): Promise<Attempt>;
+  attempt(ops: readonly StateOp[], wasRefused: boolean): Promise<WriteAttempt>;
   /** Whether anything can be written. */
   canWrite(): Promise<boolean>;
   /** How many lines one script may have. */
@@ -84,7 +84,7 @@ export class PartWriter {
       return undefined;
     };
     const isOfAll = async (refusal: RuleRefusal): Promise<boolean> =>
-      writes >= MOST_WRITES || !mayBeOfRules(refusal) || !(canWrite ??= await this.#tables.canWrite());
+      writes >= MOST_WRITES || !mayBeCausedByRules(refusal) || !(canWrite ??= await this.#tables.canWrite());
     const writing = (wasRefused: boolean) => ({
       write: (units: readonly Unit[]) => attempt(units, wasRefused),
       isOfAll,
@@ -110,7 +110,7 @@ export class PartWriter {
   }
 }
 
-/** What is refused is usually refused for each Service of its protocol, whose match the kernel lacks. */
+/** Divides units by protocol, because usually the kernel lacks a match that all Services of a protocol need. */
 function divide(units: readonly Unit[], refusal: RuleRefusal): Division<Unit> {
   const atFault = refusal.atFault(units);
   if (atFault.length === 0) {

@@ -35,7 +35,7 @@ export async function previewOf(
 
 const SILENT = { info: () => undefined };
 
-/** The programs, except that what is to be written is written down here. */
+/** The programs of iptables, except that scripts are recorded and not run. */
 class PreviewPort implements IptablesPort {
   readonly #base: IptablesPort;
   #commands: PreviewCommand[] = [];
@@ -56,7 +56,7 @@ class PreviewPort implements IptablesPort {
     this.#commands.push({ command: withInput(`${program} --noflush --wait=${LOCK_SECONDS}`, script) });
   }
 
-  /** What was read stays true: nothing is written. */
+  /** A reading never becomes outdated, because nothing is written. */
   generation(): Promise<undefined> {
     return Promise.resolve(undefined);
   }

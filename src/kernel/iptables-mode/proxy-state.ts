@@ -21,7 +21,7 @@ export interface Server {
   readonly name: string;
   /** Its endpoints are sorted. Virtual servers of a service port that have the same state share it. */
   readonly state: ServiceState;
-  /** What its address is to the Service; absent if it was not said. */
+  /** The properties of its address; absent if no operation named them. */
   readonly traits?: AddressTraits | undefined;
 }
 
@@ -57,12 +57,12 @@ function hasSameState(a: ServiceState, b: ServiceState): boolean {
   );
 }
 
-/** What the chains of one family mean: virtual servers, and the ports and addresses of the node that they open. */
+/** The meaning of one family's chains: virtual servers, and the ports and addresses of the node that they open. */
 export class ProxyState {
   readonly family: IpFamily;
   readonly #servers = new Map<VirtualServerKey, Server>();
   readonly #ports = new Map<ServicePortKey, Set<VirtualServerKey>>();
-  /** By the names of sets. */
+  /** Entries by the name of their set. */
   readonly #entries = new Map<string, Map<IpSetEntryKey, IpSetEntry>>();
 
   constructor(family: IpFamily) {

@@ -17,7 +17,7 @@ export class RefusedPorts {
     this.#most = most;
   }
 
-  /** Returns the units of these service ports, in turn, apart from the others. */
+  /** Divides units: those of refused service ports, in the order of their next attempt, and the others. */
   apart(units: readonly Unit[], state: ProxyState): Record<'known' | 'others', readonly Unit[]> {
     if (this.#ports.size === 0) return { known: [], others: units };
     const turns = new Map(Array.from(this.#ports, (port, turn) => [port, turn]));

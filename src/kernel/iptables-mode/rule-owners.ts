@@ -5,7 +5,7 @@ import type { Rendered, SharedRule } from './render/service-port.ts';
 import { type Unit, isEntryOp, touchedPorts } from './state-change.ts';
 import { chainKey } from './table-image.ts';
 
-/** Tells whose rules a change of the tables writes. */
+/** Finds the operations whose rules a script writes. */
 export class RuleOwners {
   readonly #ports: readonly ServicePortKey[];
   readonly #renderings: readonly (readonly Rendered[])[];
@@ -16,7 +16,10 @@ export class RuleOwners {
     this.#renderings = renderings;
   }
 
-  /** Returns those that own one of these lines; all, if they belong to what all need. `state` must not have the changes. */
+  /**
+   * Returns the units that own one of these lines; all units if the lines belong to what all need. `state` must not
+   * have the changes.
+   */
   unitsOf(state: ProxyState, units: readonly Unit[], lines: readonly RefusedLine[]): readonly Unit[] {
     const keys = new Set(lines.flatMap(keysOf));
     if (keys.size === 0) return [];

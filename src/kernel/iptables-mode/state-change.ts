@@ -9,25 +9,28 @@ import {
 } from '../../state/virtual-server.ts';
 import { EqualChanges } from './equal-changes.ts';
 import { type ProxyState, type Server, type ServicePortKey, nameOf, servicePortKey } from './proxy-state.ts';
-import type { Lack, SomeServices } from './extensions.ts';
+import type { MissingExtension, DependentServices } from './extensions.ts';
 import { NODE_SETS } from './node-sets.ts';
 import { type EntryOp, type ServerOps, byVirtualServer, sortOps } from '../translated-ops.ts';
 
-/** An operation that this mode has, or whose object it has. */
+/** An operation on an object that this mode has. */
 export type StateOp = ServerOp | EntryOp;
 
-export interface Sorted {
+export interface PossibleOps {
   readonly possible: readonly StateOp[];
   readonly failures: readonly OpFailure[];
 }
 
-/** Sorts out the operations of one family that this mode does not have, those that need nothing, and what the kernel lacks. */
-export function possibleOps(ops: Iterable<Op>, family: IpFamily, lacks: readonly Lack[] = []): Sorted {
+/**
+ * Sorts out the operations of one family that are possible in this mode. Operations that need what the kernel lacks,
+ * or that the mode does not have, are failures.
+ */
+export function possibleOps(ops: Iterable<Op>, family: IpFamily, lacks: readonly MissingExtension[] = []): PossibleOps {
   const { services, entries, failures } = sortOps(ops, { mode: 'iptables', family, sets: NODE_SETS[family] });
   if (lacks.length === 0) return { possible: [...entries, ...services], failures };
   const possible: StateOp[] = [...entries];
   const unmet: OpFailure[] = [];
-  const lacking = new Map<VirtualServerKey, Lack>();
+  const lacking = new Map<VirtualServerKey, MissingExtension>();
   for (const op of services) {
     const lack = 'virtualServer' in op ? lackOf(op.virtualServer, lacks) : lacking.get(virtualServerKey(op.id));
     if (op.kind === 'add-virtual-server' && lack !== undefined) lacking.set(virtualServerKey(op.virtualServer), lack);
@@ -38,11 +41,11 @@ export function possibleOps(ops: Iterable<Op>, family: IpFamily, lacks: readonly
   return { possible, failures: [...failures, ...unmet] };
 }
 
-function lackOf(server: VirtualServer, lacks: readonly Lack[]): Lack | undefined {
+function lackOf(server: VirtualServer, lacks: readonly MissingExtension[]): MissingExtension | undefined {
   return lacks.find(({ services }) => NEEDS[services](server));
 }
 
-const NEEDS: Readonly<Record<SomeServices, (server: VirtualServer) => boolean>> = {
+const NEEDS: Readonly<Record<DependentServices, (server: VirtualServer) => boolean>> = {
   'Services with session affinity': ({ timeout }) => timeout > 0,
   'Services with SCTP ports': ({ protocol }) => protocol === 'SCTP',
 };
@@ -113,7 +116,7 @@ function changeServer(state: ProxyState, { id, ops }: ServerOps, changes: EqualC
   return { failures, undo: () => state.setServer(id, before) };
 }
 
-/** What belongs together: the operations of a service port, or those of the node. */
+/** Operations that are written together: those of a service port, or those of the node. */
 export type Unit = readonly StateOp[];
 
 export function unitsOf(state: ProxyState, ops: readonly StateOp[]): readonly Unit[] {

@@ -16,7 +16,7 @@ import { hostText } from './render/rule-text.ts';
 import { ProxyState, servicePortKey, sortedEndpoints } from './proxy-state.ts';
 import {
   ADMITS_ITSELF,
-  type ServedKind,
+  type ServedAddressKind,
   EXTERNAL_SERVICES,
   FIREWALL,
   KIND_TEXTS,
@@ -33,13 +33,13 @@ export async function readState(saved: SavedTables, family: IpFamily): Promise<P
   return reader.state;
 }
 
-const KINDS = Object.entries(KIND_TEXTS) as [ServedKind, string][];
+const KINDS = Object.entries(KIND_TEXTS) as [ServedAddressKind, string][];
 const AFFINITY = /affinity (\d+)s/;
 
 interface Dispatch {
   readonly id: VirtualServerId;
   readonly name: string;
-  readonly kind: ServedKind;
+  readonly kind: ServedAddressKind;
   readonly target: string;
 }
 
@@ -48,7 +48,7 @@ class StateReader {
   readonly #saved: SavedTables;
   readonly #family: IpFamily;
   readonly #yielder = new Yielder();
-  /** What the chains that choose among endpoints mean: many addresses of a Service may share one. */
+  /** The meaning of each chain that chooses among endpoints: many addresses of a Service may share one. */
   readonly #choices = new Map<string, ServiceState>();
 
   constructor(saved: SavedTables, family: IpFamily) {
@@ -191,7 +191,9 @@ class StateReader {
     });
   }
 
-  /** Of load balancer IPs without endpoints; those with endpoints have a chain in table nat. */
+  /**
+   * Reads the clients that a load balancer IP without endpoints admits. One with endpoints has a chain in table nat.
+   */
   #readFirewall(rule: ParsedRule): void {
     const id = this.#idOf(rule);
     if (id === undefined || rule.target?.startsWith('KUBE-FW-') !== true) return;
@@ -212,7 +214,11 @@ class StateReader {
   }
 }
 
-function traitsOf(kind: ServedKind, keepsSource: boolean, admitted?: AdmittedSources): AddressTraits | undefined {
+function traitsOf(
+  kind: ServedAddressKind,
+  keepsSource: boolean,
+  admitted?: AdmittedSources,
+): AddressTraits | undefined {
   if (kind === 'address') return undefined;
   return addressTraits(kind, keepsSource, kind === 'loadBalancer' ? admitted : undefined);
 }

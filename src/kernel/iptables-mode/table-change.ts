@@ -17,7 +17,10 @@ export class TableChange {
   readonly #added: SharedRule[] = [];
   readonly #removed: SharedRule[] = [];
   readonly #jumps: Readonly<Record<Table, string[]>> = { filter: [], nat: [] };
-  /** By how many rules the tables will have more than before, as far as they belong to service ports or addresses of the node. */
+  /**
+   * The number of rules that the change adds, less those that it removes, for service ports and addresses of the
+   * node.
+   */
   readonly difference: Record<Table, number> = { filter: 0, nat: 0 };
 
   constructor(image: TableImage) {
@@ -105,8 +108,8 @@ export class TableChange {
   }
 
   /**
-   * Makes in the image what was written before a table of the script was refused: none, or only what is added to table filter.
-   * The state does not have it, so a full check has to remove it. Returns false if more was written.
+   * Updates the image with what was written before a table of the script was refused: nothing, or only what is added
+   * to table filter. The state does not have it, so a full check has to remove it. Returns false if more was written.
    */
   commitTables(written: number): boolean {
     if (written === 0) return true;
@@ -120,7 +123,7 @@ export class TableChange {
     return true;
   }
 
-  /** Makes the changes in the image, when they have been written. */
+  /** Updates the image. Must be called when the changes have been written. */
   commit(): void {
     for (const [key, { rules }] of this.#written) {
       this.#image.chains.add(key);

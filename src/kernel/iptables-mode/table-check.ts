@@ -8,21 +8,21 @@ import type { OwnChain, Rendered, SharedRule, Table } from './render/service-por
 import { TableChange } from './table-change.ts';
 import { type ChainKey, SHARED_KEYS, TableImage, chainKey } from './table-image.ts';
 
-/** What a comparison of the tables of one family with what they must have came to. */
-export interface Checked {
+/** The result of comparing the tables of one family with the wanted rules. */
+export interface TableCheckResult {
   readonly image: TableImage;
   /**
-   * What brings the tables to what they must have. Undefined if something was written since: only another reading shows what
-   * is left to repair.
+   * The changes that repair the tables. Undefined if something was written since: then only another reading shows
+   * what is left to repair.
    */
   repair: TableChange | undefined;
   /** Whether the repair removes rules that are not among those wanted. */
   readonly replacesOthers: boolean;
-  /** The number of rules that the tables must have in our chains. */
+  /** The wanted number of rules in our chains. */
   readonly counts: Readonly<Record<Table, number>>;
 }
 
-/** Compares the tables of one family with what they must have. Call add() for each service port, then finish(). */
+/** Compares the tables of one family with the wanted rules. Call add() for each service port, then finish(). */
 export class TableCheck {
   readonly #saved: SavedTables;
   readonly #image: TableImage;
@@ -61,10 +61,10 @@ export class TableCheck {
     this.#replacesOthers = true;
   }
 
-  finish(): Checked {
+  finish(): TableCheckResult {
     for (const { table, name } of SHARED_CHAINS) this.#checkShared(table, name);
     for (const table of ['filter', 'nat'] as const) {
-      this.#deleteStale(table);
+      this.#deleteSurplus(table);
       this.#checkJumps(table);
     }
     return {
@@ -93,14 +93,14 @@ export class TableCheck {
   }
 
   /** Deletes chains of service ports that no longer exist. One that rules of other programs refer to is only emptied. */
-  #deleteStale(table: Table): void {
+  #deleteSurplus(table: Table): void {
     const chains = this.#saved.get(table) ?? new Map<string, readonly string[]>();
     const isWanted = (name: string): boolean => this.#wanted.has(chainKey({ table, name }));
-    const stale = new Set([...chains.keys()].filter((name) => OWN_CHAIN.test(name) && !isWanted(name)));
-    const jumps = jumpsTo(stale, chains, (name) => stale.has(name) || isWanted(name));
+    const surplus = new Set([...chains.keys()].filter((name) => OWN_CHAIN.test(name) && !isWanted(name)));
+    const jumps = jumpsTo(surplus, chains, (name) => surplus.has(name) || isWanted(name));
     const inUse = new Set(jumps.map(({ to }) => to));
     for (const name of inUse) this.#image.referred.add(chainKey({ table, name }));
-    for (const name of stale) {
+    for (const name of surplus) {
       if (inUse.has(name) && chains.get(name)?.length === 0) continue;
       this.#repair.delete({ table, name });
       this.#replacesOthers = true;

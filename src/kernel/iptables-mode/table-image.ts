@@ -19,7 +19,7 @@ export const SHARED_KEYS: ReadonlySet<ChainKey> = new Set(SHARED_CHAINS.map(chai
 export class TableImage {
   /** All chains that exist. */
   readonly chains = new Set<ChainKey>();
-  /** The chains of ours whose rules are others than they must be. */
+  /** Our chains whose rules differ from the wanted ones. */
   readonly differing = new Set<ChainKey>();
   /** Chains of ours to which rules of other programs refer, as far as it is known. */
   readonly referred = new Set<ChainKey>();

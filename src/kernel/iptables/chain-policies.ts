@@ -9,7 +9,10 @@ import { splitRule } from './iptables-rule.ts';
 import { parseSave } from './iptables-save.ts';
 import { type QuestionOptions, TABLES_OF_IPTABLES, askNfTables } from './nf-tables-question.ts';
 
-/** Returns what reads the rules of other programs for a mode that writes none of iptables, or with a handle of its own. */
+/**
+ * Returns a reader of other programs' rules, for a mode that has no iptables handle or whose handle must not be
+ * shared.
+ */
 export function otherRulesReader(node: NodeKernel, ourTable?: string): (family: IpFamily) => Promise<OtherRules> {
   const programs = once(() => iptablesOf(node));
   return (family) => readOtherRules(programs(), family, node, ourTable);

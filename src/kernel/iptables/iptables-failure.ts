@@ -59,12 +59,12 @@ function codeOf(words: string, killed: boolean): string {
 }
 
 /** Returns whether a retry is useless because something is missing or forbidden. */
-export function lasts(error: unknown): boolean {
+export function isPermanent(error: unknown): boolean {
   return error instanceof KernelError && LASTING.has(error.code);
 }
 
 /** Returns whether an error may be due to the rules that were to be written. */
-export function mayBeOfRules({ code }: Pick<KernelError, 'code'>): boolean {
+export function mayBeCausedByRules({ code }: Pick<KernelError, 'code'>): boolean {
   return code === 'IPTABLES' || code === 'UNSUPPORTED';
 }
 

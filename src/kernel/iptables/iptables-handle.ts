@@ -5,7 +5,7 @@ import type { Log } from '../../observe/log/log.ts';
 import { RULE_TABLES, type RuleSet, type RuleTable, withoutTables } from '../../state/rules/rule-set.ts';
 import type { RulesInForce, RulesWritten } from '../../state/rules/rules-in-force.ts';
 import type { CommandRunner } from '../command-runner.ts';
-import { lasts } from './iptables-failure.ts';
+import { isPermanent } from './iptables-failure.ts';
 import { type IptablesFacts, NO_IPTABLES_FACTS, processIptablesFacts } from './iptables-facts.ts';
 import { IptablesPrograms } from './iptables-programs.ts';
 import { type SavedTables, parseCounters, parseSave } from './iptables-save.ts';
@@ -289,7 +289,7 @@ export class Iptables {
       await this.#restore(family, script);
     } catch (error) {
       // A held lock or a lack of memory affects both variants.
-      const undecided = lasts(error) && (await this.variant()) === 'system';
+      const undecided = isPermanent(error) && (await this.variant()) === 'system';
       const other = undecided ? await otherVariant(this.#runner, family) : undefined;
       if (other === undefined) throw error;
       try {

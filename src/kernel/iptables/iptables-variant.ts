@@ -103,7 +103,7 @@ async function weigh(runner: CommandRunner, facts: IptablesFacts, variant: Named
 /** Input of iptables-restore --test that fails if one of these tables is missing. */
 export const PROBE_SCRIPT = TABLES.map((table) => `*${table}\nCOMMIT\n`).join('');
 
-/** What iptables-save printed. */
+/** The output of iptables-save. */
 interface Saved {
   readonly tables: SavedTables;
   readonly unprinted: readonly string[];

@@ -58,18 +58,18 @@ const CONDITIONAL_JUMP = /--ctstate NEW .*-j KUBE-PROXY-FIREWALL$/;
 
 const BUILT_IN: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
 
-/** What kube-proxy's jumps from built-in chains consist of. */
+/** The clauses of kube-proxy's jumps from built-in chains. */
 const CLAUSE_OF_BUILT_IN = /^(-m comment |-m conntrack --ctstate NEW$|-[jg] )/;
 
 /** The tables of nftables mode, and the chains of those that iptables-save cannot print. */
 export type FoundTables = Omit<ProxyTables, 'states'>;
 
 export interface LeftoverOptions {
-  /** Those of nftables mode; default: those of this network namespace. */
+  /** The tables of nftables mode; default: those of this network namespace. */
   readonly tables?: FoundTables;
   /** Further chains that are leftovers, as "table/chain". */
   readonly chains?: ReadonlySet<string>;
-  /** Where chains are looked for; default: in each variant that is installed. */
+  /** The variants whose chains are searched; default: all that are installed. */
   readonly variants?: readonly NamedVariant[];
 }
 
@@ -139,7 +139,7 @@ export function describeLeftover(leftover: Leftover): string {
   return `${chains.length} chains in ${program} (${shown}${chains.length > 5 ? ', ...' : ''})`;
 }
 
-/** Returns what is left, and the script that removes it. A chain that can only stay, and is empty, is not left. */
+/** Returns the leftover chains, and the script that removes them. An empty chain that must stay does not count. */
 function removal(
   saved: SavedTables,
   isLeft: (key: string, chain: string) => boolean,

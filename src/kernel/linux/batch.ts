@@ -13,7 +13,10 @@ export type WriteMessage<T> = (writer: MessageWriter, item: T) => void;
 /** The part of a connection that a batch uses. */
 export type BatchConnection = Pick<SocketConnection, 'sequence' | 'transact' | 'maxSegment' | 'receiveBuffer'>;
 
-/** Each transaction costs a switch to the sending thread. Encoding these takes a few ms (lab/notes/profiles-netlink.md). */
+/**
+ * Each transaction costs a switch to the sending thread. Encoding two segments takes a few ms
+ * (lab/notes/profiles-netlink.md).
+ */
 const SEGMENTS_PER_TRANSACTION = 2;
 /** Maximum dumps in one transaction, because their replies are held in memory twice. */
 const QUESTIONS_PER_TRANSACTION = 500;

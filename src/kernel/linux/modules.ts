@@ -38,7 +38,7 @@ export async function loadModules({ runner, exists = existsSync }: ModulesOption
       reasons.push(errorText(error));
     }
   }
-  // The reason that modprobe gave says most.
+  // The first reason is that of modprobe, which is the most useful one.
   const [reason] = reasons;
   const message =
     `the kernel module ip_vs is not loaded, and loading it failed: ${reason}. ` +

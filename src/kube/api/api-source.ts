@@ -24,7 +24,10 @@ export interface ApiSourceOptions {
   readonly observer?: WatchObserver;
 }
 
-/** Milliseconds to delay the lists until `first` is fetched, and then until the kernel is programmed for it. */
+/**
+ * Longest delay of the lists, in milliseconds: until `first` is fetched, and then until the kernel is programmed for
+ * it.
+ */
 const ANSWER_MS = 1_000;
 const PROGRAM_MS = 5_000;
 

@@ -47,6 +47,6 @@ export async function openGet<T extends { readonly meta: ObjectMeta }>(
   try {
     return failureOfResponse(reply.status, reply.headers, await readText(reply.body, timing.listIdleMs));
   } catch (error) {
-    return { kind: 'unavailable', message: `status ${reply.status}, then: ${errorText(error)}` };
+    return { kind: 'unavailable', message: `status ${reply.status}, and its body cannot be read: ${errorText(error)}` };
   }
 }

@@ -88,7 +88,7 @@ function watchEnded(state: Watching, { failure, healthy, early }: WatchEnd): Ref
 }
 
 /** Returns the next state; ignores an input that does not fit. `selectors` is the number of selectors. */
-export function step(state: ReflectorState, input: ReflectorInput, selectors: number): ReflectorState {
+export function nextState(state: ReflectorState, input: ReflectorInput, selectors: number): ReflectorState {
   switch (state.name) {
     case 'listing':
       if (input.type === 'listed') {

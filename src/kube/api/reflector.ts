@@ -10,7 +10,7 @@ import {
   type ReflectorState,
   type Waiting,
   type Watching,
-  step,
+  nextState,
 } from './reflector-state.ts';
 import { backoffDelay } from './reflector-timing.ts';
 import { type ObjectEvent, objectKey } from '../objects/source.ts';
@@ -74,7 +74,7 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
   #step(input: ReflectorInput): void {
     const { resource, observer } = this.#options;
     const before = this.#state.name;
-    this.#state = step(this.#state, input, resource.selectors.length);
+    this.#state = nextState(this.#state, input, resource.selectors.length);
     if (this.#state.name !== before) observer?.setWatchState(resource.plural, this.#state.name);
   }
 

@@ -23,7 +23,7 @@ export interface KubeConfigOptions {
   readonly kubeconfig: string;
   /** URL that replaces the kubeconfig's server; "" for none. If both are "", the Pod's service account is used. */
   readonly master: string;
-  /** Path of a kubeconfig of which only the API server is used; "" for none. `master` is stronger. */
+  /** Path of a kubeconfig of which only the API server is used; "" for none. `master` takes precedence. */
   readonly masterKubeconfig?: string;
   /** Folder to prepend to /var/run/secrets/kubernetes.io/serviceaccount; "" by default. */
   readonly serviceAccountRoot?: string;

@@ -36,7 +36,10 @@ export class LogLimit<T> {
     return false;
   }
 
-  /** Returns the lines held since the last call, of each kind of which a line may be written now. It takes its place. */
+  /**
+   * Returns the lines held since the last call, of each kind of which a line may be written now: the one that reports
+   * them.
+   */
   release(): HeldLines<T>[] {
     const released: HeldLines<T>[] = [];
     for (const name of this.#kinds.keys()) {

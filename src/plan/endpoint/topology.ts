@@ -4,7 +4,11 @@ import type { EndpointModel } from '../../model/service-model.ts';
  * Returns the ready endpoints with a hint for this node, else those with a hint for its zone, else all. A kind of hint
  * is used only if every endpoint has one and at least one matches; otherwise some node could be left without endpoints.
  */
-export function nearest(ready: readonly EndpointModel[], nodeName: string, zone: string): readonly EndpointModel[] {
+export function nearestEndpoints(
+  ready: readonly EndpointModel[],
+  nodeName: string,
+  zone: string,
+): readonly EndpointModel[] {
   return hintedFor(ready, 'nodes', nodeName) ?? (zone === '' ? undefined : hintedFor(ready, 'zones', zone)) ?? ready;
 }
 

@@ -3,7 +3,7 @@ import type { ServiceRequests, WeightRule } from '../../base/service/service-req
 import type { RealServer } from '../../state/real-server.ts';
 import { filterUnchanged } from './filter-unchanged.ts';
 import { anyUsable, isReady, readyElseDraining } from './readiness.ts';
-import { nearest } from './topology.ts';
+import { nearestEndpoints } from './topology.ts';
 
 /** The real servers of one port and family. */
 export interface Destinations {
@@ -67,7 +67,10 @@ function clusterServers(
   requests: ServiceRequests | undefined,
 ): readonly RealServer[] {
   const ready = filterUnchanged(endpoints, isReady);
-  return realServers(ready.length > 0 ? nearest(ready, nodeName, zone) : readyElseDraining(endpoints), requests);
+  return realServers(
+    ready.length > 0 ? nearestEndpoints(ready, nodeName, zone) : readyElseDraining(endpoints),
+    requests,
+  );
 }
 
 /** Returns the real servers of these endpoints, each with weight 1 and no limit unless the Service asks for others. */

@@ -107,7 +107,7 @@ const OF_LOCAL_ADDRESSES: ReadonlySet<string> = new Set([
 ]);
 
 /** Leaves out the chains and jumps that stay as long as service addresses are local. */
-export function withoutLast(rules: RuleSet): RuleSet {
+export function withoutLocalAddressRules(rules: RuleSet): RuleSet {
   return withoutChains(rules, OF_LOCAL_ADDRESSES);
 }
 

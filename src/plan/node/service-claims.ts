@@ -77,8 +77,8 @@ export class ServiceClaims {
   }
 
   /**
-   * Takes what a plan in force has for the virtual servers that its Service owns: without a lost claim, other virtual servers may share
-   * another list.
+   * Records the virtual servers of a plan in force that its Service owns: after a lost claim was dropped, they may
+   * share another list of real servers.
    */
   enforce({ service, virtualServers }: ServicePlan): void {
     for (const planned of virtualServers) {

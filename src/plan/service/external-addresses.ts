@@ -1,7 +1,7 @@
 import type { IpAddress } from '../../base/ip.ts';
 import { type AddressKind, type AdmittedSources, addressTraits } from '../../state/address-traits.ts';
 import { bindExternalAddress } from './address-binding.ts';
-import { type FamilyView, serve } from '../family-view.ts';
+import { type FamilyView, planVirtualServer } from '../family-view.ts';
 import { externalServers } from './forwarding.ts';
 import type { PlanDraft } from '../plan-draft.ts';
 import { admittedSources } from './source-ranges.ts';
@@ -29,7 +29,7 @@ function planAddresses(
       if (!draft.limit.admits(port.destinations.external)) continue;
       const { realServers, direct } = externalServers(draft, view, port);
       const traits = addressTraits(kind, view.service.externalLocal || direct, admitted);
-      serve(draft, view, port, { address, port: port.port, traits }, realServers);
+      planVirtualServer(draft, view, port, { address, port: port.port, traits }, realServers);
     }
   }
 }

@@ -1,5 +1,5 @@
 import { addressTraits } from '../../state/address-traits.ts';
-import { type FamilyView, serve } from '../family-view.ts';
+import { type FamilyView, planVirtualServer } from '../family-view.ts';
 import type { PlanDraft } from '../plan-draft.ts';
 
 /** Plans node ports at every selected address of the node. They follow the external traffic policy. */
@@ -9,7 +9,7 @@ export function planNodePorts(draft: PlanDraft, view: FamilyView): void {
     if (port.nodePort === undefined) continue;
     for (const address of view.nodeAddresses) {
       if (!draft.limit.admits(port.destinations.external)) continue;
-      serve(draft, view, port, { address, port: port.nodePort, traits }, port.destinations.external);
+      planVirtualServer(draft, view, port, { address, port: port.nodePort, traits }, port.destinations.external);
     }
   }
 }

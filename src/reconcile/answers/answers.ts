@@ -1,7 +1,7 @@
 import type { IpAddress } from '../../base/ip.ts';
 import type { NamespacedName } from '../../base/service/names.ts';
 import { Yielder } from '../../base/yielder.ts';
-import { READING_LEDGER } from '../../diff/drain.ts';
+import { READ_ONLY_LEDGER } from '../../diff/drain.ts';
 import { type AskedAddress, addressReply, plannedAt } from '../../explain/address-reply.ts';
 import type { FoundOperations } from '../../explain/difference/difference-reply.ts';
 import { packetReply } from '../../explain/packet/packet-reply.ts';
@@ -20,7 +20,7 @@ import { forwardingNotes } from '../node/node-difference.ts';
 import { type NodeSettings, differingSettings } from '../node/node-settings.ts';
 import type { RetryQueue } from '../sync/retry-queue.ts';
 
-/** What questions are answered from: the plan, and what is read of the kernel. */
+/** The plan, and the access to the kernel, from which questions are answered. */
 export interface AnswerParts extends Omit<DifferenceParts, 'ledger' | 'known' | 'sizes'> {
   readonly cluster: Cluster;
   readonly settings: NodeSettings;
@@ -37,8 +37,8 @@ export class Answers {
   readonly #parts: AnswerParts & DifferenceParts;
 
   constructor(parts: AnswerParts) {
-    // A comparison for an answer notes nothing.
-    const notes = { ledger: READING_LEDGER, known: { note: () => undefined }, sizes: new Map<never, never>() };
+    // A comparison for an answer records nothing for later syncs.
+    const notes = { ledger: READ_ONLY_LEDGER, known: { note: () => undefined }, sizes: new Map<never, never>() };
     this.#parts = { ...parts, ...notes };
   }
 
@@ -55,7 +55,7 @@ export class Answers {
     return await new Yielder().finish(serviceReply(known));
   }
 
-  /** Says whose an address and port are. */
+  /** Says to which Service an address and port belong. */
   async address(asked: AskedAddress): Promise<AddressOwnerReply> {
     await this.#parts.refresh?.();
     const { config, desired, kernel } = this.#parts;
@@ -68,7 +68,7 @@ export class Answers {
     return await new Yielder().finish(addressReply(config.nodeName, asked, desired.plan, found, wordsOf(kernel.mode)));
   }
 
-  /** Explains the way of a packet to an address, or to the cluster IP of a Service. */
+  /** Explains the path of a packet to an address, or to the cluster IP of a Service. */
   async packet(
     from: IpAddress,
     target: AskedAddress | NamespacedName,

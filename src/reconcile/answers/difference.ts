@@ -9,9 +9,9 @@ import { creationOf } from '../compare/set-comparison.ts';
 import { forwardingNotes } from '../node/node-difference.ts';
 import { type NodeSettings, differingSettings } from '../node/node-settings.ts';
 
-/** What a full check would write. */
+/** The difference between kernel and plan: what a full check would write. */
 export interface Difference extends FoundDifference {
-  /** The first operations; those of `parts`. */
+  /** The operations of `parts`: the first ones that were found. */
   readonly ops: readonly Op[];
 }
 

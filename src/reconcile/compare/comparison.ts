@@ -18,7 +18,7 @@ import { type OwnershipParts, ownershipIn } from '../node/ownership.ts';
 import { type ServerComparisonParts, compareListed } from './server-comparison.ts';
 import { type AddEntry, type SetSizes, type WrongSet, compareSets, isPlanned } from './set-comparison.ts';
 
-/** What is compared, and what a comparison notes for later syncs. */
+/** The plan and the kernel, which are compared, and the records for later syncs. */
 export interface ComparisonParts extends ServerComparisonParts, OwnershipParts {
   readonly kernel: KernelReader;
   readonly config: PlanConfig;

@@ -35,7 +35,7 @@ export async function compareServers(
 }
 
 /**
- * As compareServers, but reads only the real servers.
+ * Like compareServers, but reads only the real servers.
  *
  * @param mayHaveChanged whether the list may be older than the plan: those that differ are then read again
  */

@@ -21,9 +21,9 @@ export type AddEntry = Extract<Op, { kind: 'add-entry' }>;
 type DeleteEntry = Extract<Op, { kind: 'delete-entry' }>;
 
 interface SetDifferences {
-  /** Creations, growth and additions; those of entries that deny come last. */
+  /** Creations, growth and additions; those of deny entries come last. */
   readonly additions: readonly Op[];
-  /** Those of entries that deny come first. */
+  /** Deletions of entries; those of deny entries come first. */
   readonly deletions: readonly DeleteEntry[];
   readonly wrong: readonly WrongSet[];
 }

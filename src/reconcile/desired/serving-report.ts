@@ -21,8 +21,8 @@ interface Finding {
 }
 
 /**
- * Logs, once for each change, Services that have endpoints but use none of them on this node, and Services whose hints
- * are ignored, and passes on faults that all nodes find. Services that are as wanted cost a look at their plan.
+ * Logs, once for each change, Services that have endpoints but use none of them on this node, and Services whose
+ * hints are ignored, and passes on faults that all nodes find. For all other Services, it only looks at the plan.
  */
 export class ServingReport {
   readonly #log: Log;
@@ -47,7 +47,7 @@ export class ServingReport {
     this.#noteCommon(name, finding?.common);
     const message = finding?.message;
     const known = this.#reported.get(name);
-    // A Service that loses one endpoint after the other is the same news each time.
+    // A Service that loses its endpoints one by one is reported once.
     const key = message === undefined ? undefined : withoutNumbers(message);
     if (key === known) return;
     if (message === undefined || key === undefined) {
@@ -72,7 +72,7 @@ export class ServingReport {
     const more = this.#news.length - LINES;
     if (more > 0) {
       this.#log.info(
-        `${more} more Services began or ceased to use no endpoint, or to ignore hints: ask explain about one`,
+        `${more} more Services changed (no usable endpoint, ignored hints, or served again): run explain for one of them`,
       );
     }
     this.#news = [];

@@ -40,7 +40,7 @@ export class WarningLog {
     }
     this.#log.warn(message, { service, reason });
     if (bucket.lines < 1 && bucket.omitted === 0) {
-      this.#log.warn(`too many warnings about Services of namespace ${namespace}: ask explain about a Service`);
+      this.#log.warn(`too many warnings about Services of namespace ${namespace}: run explain for one of them`);
     }
     bucket.omitted = 0;
   }

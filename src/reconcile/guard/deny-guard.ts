@@ -132,7 +132,7 @@ async function applyInStages(
   return stages;
 }
 
-/** Applies one transaction after another. It is the outcome of all. */
+/** Applies transactions one after another, and is the Outcome of all of them. */
 class Stages implements Outcome {
   readonly #kernel: Kernel;
   readonly failures: OpFailure[] = [];

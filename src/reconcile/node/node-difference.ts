@@ -1,4 +1,4 @@
-import { NAMED, firstFew } from '../../base/text/first-few.ts';
+import { MAX_NAMED, firstFew } from '../../base/text/first-few.ts';
 import { type IpFamily, familyOf } from '../../base/ip.ts';
 import { diffRoutes } from '../../diff/route-diff.ts';
 import { toolCommand } from '../../state/commands/tool-command.ts';
@@ -10,7 +10,9 @@ import { planRules } from '../../plan/ipvs/plan-rules.ts';
 import { type Op, familyOfOp } from '../../state/op.ts';
 import { type NodeSettings, differingSettings } from './node-settings.ts';
 
-/** What Services share on this node: its sysctls, timeouts, local routes and rules, and what is wanted of them. */
+/**
+ * The state that Services share on this node: sysctls, timeouts, local routes and rules, with what is wanted of them.
+ */
 export interface NodeParts {
   readonly kernel: Pick<KernelReader, 'getSysctl' | 'getIpvsTimeouts' | 'getLocalRoutes' | 'findUnforwarded'>;
   readonly config: PlanConfig;
@@ -60,7 +62,7 @@ export async function forwardingNotes(
   // While ip_forward is 0, all interfaces have 0. The next full check sets it, and with it all of them, to 1.
   if ((await kernel.getSysctl('net/ipv4/ip_forward')) === '1') {
     const off = await kernel.findUnforwarded();
-    if (off.length > 0) notes.push(unforwardedNote(firstFew(off.slice(0, NAMED), off.length)));
+    if (off.length > 0) notes.push(unforwardedNote(firstFew(off.slice(0, MAX_NAMED), off.length)));
   }
   if (serves(plan, 6) && (await kernel.getSysctl('net/ipv6/conf/all/forwarding')) === '0') {
     notes.push(

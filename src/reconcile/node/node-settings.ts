@@ -13,7 +13,7 @@ export const NO_SETTINGS: NodeSettings = { sysctls: [], timeouts: { tcp: 0, tcpF
 export interface SettingDifference {
   /** The command that sets it. */
   readonly command: string;
-  /** What it was and what it becomes, for the log. */
+  /** The old and the new value, for the log. */
   readonly text: string;
   readonly restore: (kernel: Kernel) => Promise<unknown>;
 }

@@ -73,8 +73,8 @@ export class RuleKeeper {
   }
 
   /**
-   * Writes the rules that deny, also over other rules, but not those of table nat: so what another program translates, it
-   * still does. Rejects if they cannot be written.
+   * Writes the rules that deny, also over other rules, but not those of table nat: what another program translates
+   * stays translated. Rejects if they cannot be written.
    */
   async replaceDenying(family: IpFamily): Promise<void> {
     const { kernel, plan } = this.#options;

@@ -1,6 +1,6 @@
 import type { IpAddress } from '../../base/ip.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import { LOOSE } from '../../state/pod-network.ts';
+import { RP_FILTER_LOOSE } from '../../state/pod-network.ts';
 
 type NodeKernel = Pick<Kernel, 'findRoutes' | 'getNodeAddresses' | 'getSysctl' | 'setSysctl'>;
 
@@ -52,7 +52,7 @@ export class PodInterfaces {
     const isStrict = await this.#isStrict(name);
     const isOff = (await this.#kernel.getSysctl(acceptLocal(name))) === OFF;
     if (isOff) await this.#kernel.setSysctl(acceptLocal(name), isStrict ? OURS_WAS_STRICT : OURS);
-    if (isStrict) await this.#kernel.setSysctl(rpFilter(name), String(LOOSE));
+    if (isStrict) await this.#kernel.setSysctl(rpFilter(name), String(RP_FILTER_LOOSE));
   }
 
   /** The larger value of "all" and the interface is in force. */

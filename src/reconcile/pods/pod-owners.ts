@@ -1,13 +1,13 @@
 import type { IpAddress } from '../../base/ip.ts';
 
 /** A network namespace, and which of the Pods' addresses it has. */
-export interface Claim {
+export interface NamespaceClaim {
   readonly path: string;
   readonly interfaces: readonly string[];
   readonly addresses: readonly IpAddress[];
 }
 
-export interface Settlement {
+export interface SettledOwners {
   /** The path of each Pod's namespace. */
   readonly owners: ReadonlyMap<IpAddress, string>;
   /** Why a Pod has no namespace. */
@@ -25,7 +25,11 @@ export class PodOwners {
   #owners: ReadonlyMap<IpAddress, string> = new Map();
 
   /** @param ways the interface through which the node sends packets to each Pod */
-  settle(pods: ReadonlySet<IpAddress>, ways: ReadonlyMap<IpAddress, string>, claims: readonly Claim[]): Settlement {
+  settle(
+    pods: ReadonlySet<IpAddress>,
+    ways: ReadonlyMap<IpAddress, string>,
+    claims: readonly NamespaceClaim[],
+  ): SettledOwners {
     const owners = new Map<IpAddress, string>();
     const refused = new Map<IpAddress, string>();
     const contested = new Set<string>();

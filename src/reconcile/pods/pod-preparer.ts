@@ -9,7 +9,7 @@ import { formatEncapsulation } from '../../base/service/service-requests.ts';
 import { type DirectPod, formatPodOp } from '../../state/pod-network.ts';
 import type { Clock } from '../timing/clock.ts';
 import type { PodInterfaces } from './pod-interfaces.ts';
-import { type Claim, PodOwners, type Settlement } from './pod-owners.ts';
+import { type NamespaceClaim, PodOwners, type SettledOwners } from './pod-owners.ts';
 import { WarningLog } from '../desired/warning-log.ts';
 
 export interface PodPreparerOptions {
@@ -21,11 +21,11 @@ export interface PodPreparerOptions {
 }
 
 const NONE: ReadonlySet<IpAddress> = new Set();
-/** A Pod may give itself thousands. */
+/** Number of a Pod's addresses that a message names: it may give itself thousands. */
 const SHOWN_ADDRESSES = 2;
 
-/** What one run found. */
-interface Findings extends Settlement {
+/** The findings of one run. */
+interface Findings extends SettledOwners {
   /** Interfaces of the node: to all Pods, and to those that have something of ours although no Service asks for it. */
   readonly seen: Set<string>;
   readonly kept: Set<string>;
@@ -107,8 +107,10 @@ export class PodPreparer {
   }
 
   /** Returns which namespaces have addresses of these Pods, and the paths of those that have devices of ours. */
-  async #survey(pods: ReadonlySet<IpAddress>): Promise<{ readonly claims: Claim[]; readonly ours: Set<string> }> {
-    const claims: Claim[] = [];
+  async #survey(
+    pods: ReadonlySet<IpAddress>,
+  ): Promise<{ readonly claims: NamespaceClaim[]; readonly ours: Set<string> }> {
+    const claims: NamespaceClaim[] = [];
     const ours = new Set<string>();
     await this.#options.namespaces.each(async (namespace) => {
       const { path, interfaces } = namespace;

@@ -73,7 +73,7 @@ export class Bootstrap {
     }
   }
 
-  /** Returns whether an IP family is served now that was not before. What happens to one does not concern the other. */
+  /** Tries each IP family by itself. Returns whether any is served now that was not before. */
   async #add(skipped: (reason: string) => void): Promise<boolean> {
     const { plan: config, desired, addresses } = this.#options;
     await addresses.findMarks();

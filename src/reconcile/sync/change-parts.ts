@@ -11,7 +11,7 @@ import { ipSetEntryKey } from '../../state/ip-set.ts';
 import { type VirtualServerKey, borrows, virtualServerKey } from '../../state/virtual-server.ts';
 
 /** Returns the virtual servers and real servers that a change of a virtual server reads or writes. */
-export type Cost = (change: VirtualServerChange) => number;
+export type ChangeCost = (change: VirtualServerChange) => number;
 
 /**
  * Divides large changes into parts, so that those of other Services need not wait for all of a large one: the Services with
@@ -22,7 +22,7 @@ export function partsOf(
   changes: PlanChanges,
   plan: Pick<NodePlan, 'ownerOf'>,
   mode: ProxyMode,
-  cost: Cost,
+  cost: ChangeCost,
 ): readonly PlanChanges[] {
   const most = MODES[mode].mostInPart;
   const total = changes.virtualServers.reduce((sum, change) => sum + cost(change), 0);
@@ -56,7 +56,7 @@ export function asWantedNow(
 function smallestFirst(
   changes: readonly VirtualServerChange[],
   plan: Pick<NodePlan, 'ownerOf'>,
-  cost: Cost,
+  cost: ChangeCost,
 ): readonly VirtualServerChange[] {
   const byOwner = Map.groupBy(changes, ({ id }) => plan.ownerOf(virtualServerKey(id)) ?? virtualServerKey(id));
   const services = Array.from(byOwner.values(), (ofOwner) => ({
@@ -66,7 +66,7 @@ function smallestFirst(
   return services.sort((a, b) => a.size - b.size).flatMap(({ ofOwner }) => ofOwner.toSorted(lendersFirst));
 }
 
-/** Those that have the list of another virtual server come last, because it must exist. */
+/** Puts virtual servers that use the list of another one last, because that list must exist. */
 function lendersFirst(a: VirtualServerChange, b: VirtualServerChange): number {
   return Number(isBorrower(a)) - Number(isBorrower(b));
 }
@@ -86,10 +86,10 @@ class Parts {
   readonly #ofServer = new Map<VirtualServerKey, Part>();
   readonly #firstOf = new Map<IpAddress, Part>();
   readonly #lastOf = new Map<IpAddress, Part>();
-  readonly #cost: Cost;
+  readonly #cost: ChangeCost;
   #size = 0;
 
-  constructor(cost: Cost) {
+  constructor(cost: ChangeCost) {
     this.#cost = cost;
   }
 

@@ -28,7 +28,10 @@ export async function changeSync(parts: SyncParts, progress: SyncProgress, yield
   if (failed !== undefined) throw failed.reason;
 }
 
-/** As changeSync, but returns the reason if the changes of an IP family could not be applied: the next sync repeats these. */
+/**
+ * Like changeSync, but returns the reason if the changes of an IP family could not be applied: the next sync repeats
+ * these.
+ */
 export async function syncChanges(
   parts: SyncParts,
   progress: SyncProgress,
@@ -46,8 +49,8 @@ export async function syncChanges(
 }
 
 /**
- * Updates the plan. Returns the trigger times of endpoint changes since the start: how late an earlier one is does not tell how
- * fast this program is.
+ * Updates the plan. Returns the trigger times of endpoint changes since the start: the delay of an earlier change is
+ * not due to this program.
  */
 export async function refresh(
   parts: SyncParts,
@@ -90,7 +93,10 @@ function isOfChangeSync(op: Op): boolean {
   return virtualServerOf(op) !== undefined || 'address' in op;
 }
 
-/** A full check may not recognize such a virtual server as ours. What failed first may have been an addition to it. */
+/**
+ * Whether the operation is on a virtual server that is not planned. A full check may not recognize it as ours,
+ * because the addition that failed may have been of what marks it.
+ */
 function isOfUnplanned(plan: NodePlan, op: Op): boolean {
   const id = virtualServerOf(op);
   return id !== undefined && plan.virtualServer(virtualServerKey(id)) === undefined;

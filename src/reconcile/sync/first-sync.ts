@@ -39,7 +39,7 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
     for (const error of progress.leftOut.values()) throw error;
   } catch (error) {
     for (const { virtualServer } of tx.of('add-virtual-server')) written.add(virtualServerKey(virtualServer));
-    // Those that were refused have lost what marks them as ours, if the rest was done.
+    // A virtual server whose deletion was refused may have lost what marks it as ours.
     for (const { id } of tx.of('delete-virtual-server')) written.add(virtualServerKey(id));
     throw error;
   }
@@ -67,7 +67,7 @@ async function addRules(
   return protecting;
 }
 
-/** Does something for each family that is not left out. One for which it fails is, from then on. */
+/** Calls `work` for each family that is not left out. A family for which it fails is left out from then on. */
 async function eachFamily(
   families: readonly IpFamily[],
   { leftOut }: SyncProgress,

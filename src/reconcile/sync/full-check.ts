@@ -32,7 +32,7 @@ export async function* fullCheck(
   const isServing = !isFirst && without.size === 0;
   const replace = async (wrong: readonly WrongSet[]): Promise<readonly Op[]> => {
     await applier.note(await replaceWrongSets(kernel, config, desired.plan, wrong, log), progress, yielder);
-    // As long as the set is wrong, they fail, and so tell the deny guard which deny entries are missing.
+    // While the set is wrong, these additions fail, which tells the deny guard which deny entries are missing.
     const denying = wrong.filter(({ role }) => role === DENYING);
     return denying.flatMap(({ role, wanted }) => additionsTo(wanted, role, desired.plan));
   };

@@ -8,9 +8,9 @@ import type { SyncParts } from './sync-parts.ts';
 import type { SyncProgress } from './sync-progress.ts';
 
 /**
- * Applies pending changes, compares the whole kernel state with the plan, and repairs the differences (drift). It reads
- * nothing of the tables as long as these are known to agree with the plan. If one IP family cannot be read, the other one is
- * checked nevertheless, before this throws.
+ * Applies pending changes, compares the whole kernel state with the plan, and repairs the differences (drift). While
+ * the kernel is known to agree with the plan, it compares only the rules. If one IP family cannot be read, it checks
+ * the other one before it throws.
  */
 export async function fullSync(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
   const { desired, schedule, rules, udp, verified } = parts;

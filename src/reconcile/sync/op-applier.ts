@@ -10,7 +10,7 @@ import type { RetryQueue } from './retry-queue.ts';
 import type { SyncProgress } from './sync-progress.ts';
 import type { UdpCleanUp } from './udp-clean-up.ts';
 
-/** Of the operations that fail for the first time in one transaction, so many have a line of their own in the log. */
+/** Maximum number of operations of one transaction whose first failure is logged on a line of its own. */
 const MOST_LOGGED = 20;
 
 export interface OpApplierOptions {

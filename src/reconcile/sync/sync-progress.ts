@@ -1,4 +1,4 @@
-import { NAMED } from '../../base/text/first-few.ts';
+import { MAX_NAMED } from '../../base/text/first-few.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import type { TriggerTime } from '../../model/trigger-time.ts';
 import type { Op, OpKind } from '../../state/op.ts';
@@ -45,7 +45,7 @@ export class SyncProgress {
       const { length } = tx.of(kind);
       if (length === 0) continue;
       this.#operations.set(kind, (this.#operations.get(kind) ?? 0) + length);
-      this.#named.push(...tx.of(kind).slice(0, NAMED - this.#named.length));
+      this.#named.push(...tx.of(kind).slice(0, MAX_NAMED - this.#named.length));
     }
   }
 

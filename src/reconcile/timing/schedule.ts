@@ -1,6 +1,6 @@
 import { doublingDelay } from '../../base/backoff.ts';
 import type { Clock } from './clock.ts';
-import type { NextRun, Wanted } from './sync-timer.ts';
+import type { NextRun, RequestedSync } from './sync-timer.ts';
 import type { SyncKind } from '../../state/sync-report.ts';
 
 /** Decides which kind of sync runs next, and when. */
@@ -26,7 +26,7 @@ export class Schedule {
     return this.#fullCheckDueAt;
   }
 
-  kindOf(wanted: Wanted): SyncKind {
+  kindOf(wanted: RequestedSync): SyncKind {
     if (!this.#started) return 'first';
     return wanted === 'full' || this.#clock.now() >= this.#fullCheckDueAt ? 'full' : 'change';
   }

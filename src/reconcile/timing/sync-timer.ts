@@ -1,11 +1,11 @@
 import type { Clock } from './clock.ts';
 
 /** The kind of sync to run. A full check includes a change sync. */
-export type Wanted = 'change' | 'full';
+export type RequestedSync = 'change' | 'full';
 
 /** The next run, unless another one is requested earlier. */
 export interface NextRun {
-  readonly wanted: Wanted;
+  readonly wanted: RequestedSync;
   /** Delay from the end of the current run. */
   readonly inMs: number;
 }
@@ -15,7 +15,7 @@ export interface SyncTimerOptions {
   /** Minimum time from the end of a requested run to the next run, in ms. Requests in between are combined. */
   readonly minPeriodMs: number;
   /** Runs a sync; never rejects. */
-  readonly run: (wanted: Wanted) => Promise<NextRun>;
+  readonly run: (wanted: RequestedSync) => Promise<NextRun>;
 }
 
 /**
@@ -26,7 +26,7 @@ export interface SyncTimerOptions {
 export class SyncTimer {
   readonly #options: SyncTimerOptions;
   #state: 'idle' | 'waiting' | 'running' | 'stopped' = 'idle';
-  #wanted: Wanted | undefined;
+  #wanted: RequestedSync | undefined;
   /** Whether the waiting run was requested, rather than merely due. */
   #asked = false;
   #notBefore = 0;
@@ -43,7 +43,7 @@ export class SyncTimer {
     return this.#state === 'running';
   }
 
-  request(wanted: Wanted): void {
+  request(wanted: RequestedSync): void {
     this.#asked = true;
     this.#want(wanted);
   }
@@ -84,7 +84,7 @@ export class SyncTimer {
     this.#cancelWait = clock.setTimer(wake, Math.max(0, this.#notBefore - clock.now()));
   }
 
-  #want(wanted: Wanted): void {
+  #want(wanted: RequestedSync): void {
     if (this.#state === 'stopped') return;
     this.#wanted = this.#wanted === 'full' ? 'full' : wanted;
     if (this.#state === 'idle') this.#schedule();

@@ -3,10 +3,10 @@ import type { Op } from '../op.ts';
 import type { RuleDifference } from '../rules/rule-set.ts';
 import { toolCommand } from './tool-command.ts';
 
-/** What a change would write, as commands for a shell that make it when they are run in this order. */
+/** The commands of a change: run by a shell in this order, they make it. */
 export interface Preview {
   readonly rules: readonly RuleDifference[];
-  /** Of each part of the change. */
+  /** The commands of each part of the change. */
   readonly parts: readonly (readonly PreviewCommand[])[];
 }
 
@@ -14,7 +14,7 @@ export interface PreviewCommand {
   readonly command: string;
   /** Absent if the command makes more than one operation. */
   readonly op?: Op;
-  /** What explains the command if it has no operation; absent if kube-proxy does not. */
+  /** The difference from kube-proxy that explains a command without an operation; absent if none does. */
   readonly known?: KnownDifference;
 }
 

@@ -1,4 +1,4 @@
-/** What programs may have on the way of packets of one IP family, as the kernel has it. */
+/** Rules and chains of other programs that packets of one IP family may pass. */
 export interface OtherRules {
   /** The variant of iptables whose rules these are, such as "nft"; "" if they could not be read. */
   readonly variant: string;

@@ -335,7 +335,7 @@ const NOTES: readonly (readonly [argv: readonly string[], fields: string | undef
   [
     ['--write-config-to=x', '--healthz-bind-address='],
     undefined,
-    ['healthzBindAddress is empty, which a file cannot express: read with --config it takes its default'],
+    ['healthzBindAddress is empty here, but in a file that --config reads, an empty value means the default'],
   ],
 ];
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { parseCidr } from '../../../src/base/cidr.ts';
 import { AddingOrder } from '../../../src/diff/adding-order.ts';
-import { READING_LEDGER } from '../../../src/diff/drain.ts';
+import { READ_ONLY_LEDGER } from '../../../src/diff/drain.ts';
 import { type WantedVirtualServer, diffVirtualServer } from '../../../src/diff/virtual-server-diff.ts';
 import type { Op } from '../../../src/state/op.ts';
 import type { EndpointTraits } from '../../../src/model/service-model.ts';
@@ -264,7 +264,7 @@ describe('a virtual server is not in force if it differs in', () => {
         VS,
         each,
         have,
-        { order: new AddingOrder({ nodeName: '' }), ledger: READING_LEDGER, now: 0 },
+        { order: new AddingOrder({ nodeName: '' }), ledger: READ_ONLY_LEDGER, now: 0 },
         ops,
       );
       return ops;

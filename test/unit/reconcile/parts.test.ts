@@ -9,7 +9,7 @@ import { changeOps } from '../../../src/reconcile/sync/change-ops.ts';
 import { SYSTEM_CLOCK } from '../../../src/reconcile/timing/clock.ts';
 import { Ownership } from '../../../src/reconcile/node/ownership.ts';
 import { RetryQueue } from '../../../src/reconcile/sync/retry-queue.ts';
-import { SyncTimer, type Wanted } from '../../../src/reconcile/timing/sync-timer.ts';
+import { SyncTimer, type RequestedSync } from '../../../src/reconcile/timing/sync-timer.ts';
 import { staleFlows } from '../../../src/reconcile/sync/udp-clean-up.ts';
 import type { Op } from '../../../src/state/op.ts';
 import type { OpFailure } from '../../../src/state/outcome.ts';
@@ -21,12 +21,12 @@ import { AddingOrder } from '../../../src/diff/adding-order.ts';
 describe('SyncTimer', () => {
   function timer(minPeriodMs: number): {
     clock: FakeClock;
-    runs: [number, Wanted][];
+    runs: [number, RequestedSync][];
     timer: SyncTimer;
     end: () => Promise<void>;
   } {
     const clock = new FakeClock();
-    const runs: [number, Wanted][] = [];
+    const runs: [number, RequestedSync][] = [];
     let finish = (): void => undefined;
     const start = clock.now();
     const made = new SyncTimer({

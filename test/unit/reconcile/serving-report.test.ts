@@ -78,7 +78,7 @@ test('of many at once, three are named and the others counted', async () => {
   );
   expect(run.log.lines.filter((line) => line.includes('does not answer'))).toHaveLength(3);
   expect(run.log.lines).toContain(
-    'info: 7 more Services began or ceased to use no endpoint, or to ignore hints: ask explain about one',
+    'info: 7 more Services changed (no usable endpoint, ignored hints, or served again): run explain for one of them',
   );
 });
 

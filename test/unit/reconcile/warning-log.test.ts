@@ -18,7 +18,7 @@ test('thousands of warnings of one namespace are 21 lines, and those of other na
   expect(log.lines).toHaveLength(22);
   expect(log.lines.slice(19)).toEqual([
     'warn: bad 19',
-    'warn: too many warnings about Services of namespace tenant: ask explain about a Service',
+    'warn: too many warnings about Services of namespace tenant: run explain for one of them',
     'warn: bad',
   ]);
   expect(log.entries[0]?.fields).toEqual({ service: 'tenant/web', reason: 'invalid-annotation' });

@@ -1,10 +1,7 @@
 import { type AddressInfo, type Server, type Socket, connect, createServer } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { Worker } from 'node:worker_threads';
 import { type IpAddress, parseIp } from '../../../src/base/ip.ts';
 import type { Port } from '../../../src/base/port.ts';
-import { errorCode } from '../../../src/base/text/error-text.ts';
-import { Engine, type OriginalDestination } from '../../../src/userspace/engine.ts';
+import { Engine } from '../../../src/userspace/engine.ts';
 import { DEFAULT_LIMITS, type EngineLimits } from '../../../src/userspace/engine-limits.ts';
 import type { RefusedListener } from '../../../src/userspace/engine-report.ts';
 import type { Backend, ForwardedPort } from '../../../src/userspace/engine-update.ts';
@@ -32,12 +29,10 @@ export class EngineBed implements AsyncDisposable {
   readonly refused: RefusedListener[] = [];
   readonly #servers: Server[] = [];
   readonly #clients: Socket[] = [];
-  readonly #workers: Worker[] = [];
 
-  constructor(limits: Partial<EngineLimits> = {}, originalDestination?: OriginalDestination) {
+  constructor(limits: Partial<EngineLimits> = {}) {
     this.engine = new Engine({
       limits: { ...DEFAULT_LIMITS, ...limits },
-      ...(originalDestination === undefined ? {} : { originalDestination }),
       onRefused: (refused) => this.refused.push(refused),
     });
   }
@@ -56,31 +51,11 @@ export class EngineBed implements AsyncDisposable {
     return { address: LOCAL, port: port as Port, weight, sockets, server };
   }
 
-  /** An endpoint that does not answer: a listener that accepts nothing, and whose backlog is full. */
-  async silentServer(): Promise<Backend> {
-    const code = `const { parentPort } = require('node:worker_threads');
-      const server = require('node:net').createServer().listen({ host: '127.0.0.1', port: 0, backlog: 1 }, () => {
-        parentPort.postMessage(server.address().port);
-        setTimeout(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0));
-      });`;
-    const worker = new Worker(code, { eval: true });
-    this.#workers.push(worker);
-    const port = await new Promise<Port>((resolve) => worker.once('message', resolve));
-    await sleep(50);
-    await Promise.all([this.client(port), this.client(port)]);
-    return { address: LOCAL, port, weight: 1 };
-  }
-
   /** Forwards a new port to endpoints. Returns the port that clients use. */
-  async forward(
-    endpoints: readonly Backend[],
-    port: Partial<ForwardedPort> = {},
-    { isShared = false } = {},
-  ): Promise<Port> {
+  async forward(endpoints: readonly Backend[], port: Partial<ForwardedPort> = {}): Promise<Port> {
     const listen = await freePort();
     const forwarded = forwardedPort(endpoints, port);
-    const id = { address: LOCAL, port: listen, protocol: forwarded.protocol };
-    const listener = isShared ? id : { ...id, key: forwarded.key };
+    const listener = { address: LOCAL, port: listen, protocol: forwarded.protocol, key: forwarded.key };
     await this.engine.apply({ whole: false, ports: [forwarded], listeners: [listener] });
     return listen;
   }
@@ -94,20 +69,11 @@ export class EngineBed implements AsyncDisposable {
     return socket;
   }
 
-  /** Connects, and resolves to the code of the error with which the connection ends, perhaps before it is noticed. */
-  async endOf(port: number): Promise<string | undefined> {
-    try {
-      return await closed(await this.client(port));
-    } catch (error) {
-      return errorCode(error);
-    }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
+  [Symbol.asyncDispose](): Promise<void> {
     this.engine.close();
     for (const socket of this.#clients) socket.destroy();
     for (const server of this.#servers) server.close();
-    await Promise.all(this.#workers.map((worker) => worker.terminate()));
+    return Promise.resolve();
   }
 }
 

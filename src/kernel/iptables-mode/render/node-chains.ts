@@ -62,7 +62,10 @@ export function baseChains(settings: RuleSettings): readonly OwnChain[] {
 
 const NODE_PORTS_LAST = 'kubernetes service nodeports; NOTE: this must be the last rule in this chain';
 
-/** Leads from an address of the node to its node ports. Such rules are the last ones of their chain. */
+/**
+ * Returns the rule that jumps to the node ports from an address of the node. Such rules are the last ones of their
+ * chain.
+ */
 export function nodePortAddressRule(address: IpAddress): SharedRule {
   return {
     table: 'nat',
@@ -75,7 +78,7 @@ export function isNodePortAddressRule({ chain, rule }: SharedRule): boolean {
   return chain === SERVICES && rule.endsWith(` -j ${NODE_PORTS}`);
 }
 
-/** Accepts health checks of load balancers. */
+/** Returns the rule that accepts health checks of load balancers. */
 export function healthCheckRule(port: number): SharedRule {
   const rule = `-p tcp ${comment('service health check')} -m tcp --dport ${port} -j ACCEPT`;
   return { table: 'filter', chain: NODE_PORTS, rule };
@@ -91,7 +94,7 @@ function jumps(
   return froms.map((from) => ({ table, from, to, comment: text, onlyNew }));
 }
 
-/** The last one comes first in its chain: what drops precedes what rejects, and that what accepts. */
+/** Each is inserted at the head of its chain, so the last one comes first: dropping, rejecting, accepting. */
 export const JUMPS: readonly RuleJump[] = [
   ...jumps('nat', ['POSTROUTING'], POSTROUTING, 'kubernetes postrouting rules'),
   ...jumps('nat', ['PREROUTING', 'OUTPUT'], SERVICES, 'kubernetes service portals'),

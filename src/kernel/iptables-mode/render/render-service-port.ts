@@ -79,8 +79,8 @@ function externalChains(
 }
 
 /**
- * With endpoints, admitted clients are translated, so that what still has the load balancer IP as destination behind that is
- * dropped.
+ * The connections of admitted clients are translated first, so packets that still have the load balancer IP as
+ * destination in table filter are dropped.
  */
 function firewallChains(
   port: ServicePort,

@@ -5,12 +5,12 @@ import type { Endpoint } from '../../../state/real-server.ts';
 import type { VirtualServerId } from '../../../state/virtual-server.ts';
 import type { ChainText } from '../../iptables/iptables-script.ts';
 
-/** What an address is to its Service, in the order of the chains. `address`: its virtual server does not say it. */
+/** The kinds of addresses, in the order of the chains. `address`: the virtual server does not name the kind. */
 export const SERVED_KINDS = ['cluster', 'address', 'loadBalancer', 'external', 'nodePort'] as const;
-export type ServedKind = AddressKind | 'address';
+export type ServedAddressKind = AddressKind | 'address';
 
 /** How comments name the kinds; as far as upstream names them, too, in its words. */
-export const KIND_TEXTS: Readonly<Record<ServedKind, string>> = {
+export const KIND_TEXTS: Readonly<Record<ServedAddressKind, string>> = {
   cluster: 'cluster IP',
   address: 'service address',
   loadBalancer: 'loadbalancer IP',
@@ -18,14 +18,14 @@ export const KIND_TEXTS: Readonly<Record<ServedKind, string>> = {
   nodePort: 'node port',
 };
 
-/** How the comment of a rule ends that admits a load balancer IP as its own source: it is none of the source ranges. */
+/** End of the comment of a rule that admits a load balancer IP as a source, which no source range contains. */
 export const ADMITS_ITSELF = ' loadbalancer IP from itself';
 
 /** A virtual server, as its Service port needs it. */
 export interface ServedAddress extends Omit<AddressTraits, 'kind'> {
   readonly id: VirtualServerId;
-  readonly kind: ServedKind;
-  /** Of session affinity, in seconds; 0: none. */
+  readonly kind: ServedAddressKind;
+  /** Seconds of session affinity; 0: none. */
   readonly affinity: number;
   /** Sorted. Addresses of a Service port with the same endpoints have the same list. */
   readonly endpoints: readonly Endpoint[];
@@ -55,7 +55,7 @@ export interface SharedRule {
   readonly rule: string;
 }
 
-/** What is written for a service port. */
+/** The chains and rules of a service port. */
 export interface Rendered {
   readonly chains: readonly OwnChain[];
   readonly shared: readonly SharedRule[];

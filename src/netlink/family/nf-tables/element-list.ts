@@ -7,7 +7,7 @@ import { type NftElement, elementList } from './element.ts';
 const BYTES_PER_MESSAGE = 60_000;
 const FIRST_CAPACITY = 512;
 
-/** The bytes of an element, of which the next one differs in its key and value only. */
+/** The bytes of an element. The next one differs only in key and value, so it is copied from these. */
 interface Pattern {
   readonly bytes: Uint8Array;
   readonly keyLength: number;
@@ -15,7 +15,7 @@ interface Pattern {
   readonly isEnd: boolean;
 }
 
-/** In an element: its header, and those of the key and of its value. */
+/** Offset of the key in an encoded element: after three attribute headers. */
 const KEY_AT = 12;
 
 /**
@@ -29,7 +29,7 @@ export class ElementList implements Iterable<NftElement> {
   #used = 0;
   #size = 0;
   #pattern: Pattern | undefined;
-  /** The one before: the beginnings and ends of intervals take turns. */
+  /** The pattern before that one, because beginnings and ends of intervals alternate. */
   #otherPattern: Pattern | undefined;
 
   /** The number of elements. */

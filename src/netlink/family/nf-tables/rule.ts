@@ -38,7 +38,7 @@ export const NFT_RULE = table({
   table: required('NFTA_RULE_TABLE', 1, text),
   chain: required('NFTA_RULE_CHAIN', 2, text),
   expressions: optional('NFTA_RULE_EXPRESSIONS', 4, expressionList),
-  /** What nft stores for itself: the comment. */
+  /** Data that only nft uses: the comment. */
   userData: optional('NFTA_RULE_USERDATA', 7, copied),
 });
 

@@ -42,18 +42,18 @@ export interface NftSet {
   readonly name: string;
   /** NFT_SET_* bits. */
   readonly flags: number;
-  /** What the key is to nft; the kernel only stores it. */
+  /** nft's number for the type of the key; the kernel only stores it. */
   readonly keyType: number;
   /** Bytes of the key, each of whose fields fills whole registers of 4 bytes. */
   readonly keyLength: number;
-  /** Of a map: what its data is to nft, or NFT_DATA_VERDICT. */
+  /** Of a map: nft's number for the type of its data, or NFT_DATA_VERDICT. */
   readonly dataType?: number | undefined;
   readonly dataLength?: number | undefined;
   /** The largest number of elements; absent: no limit. */
   readonly size?: number | undefined;
   /** How long an element stays that a rule adds, in ms. */
   readonly timeout?: number | undefined;
-  /** What nft stores for itself: how it shows keys and data. */
+  /** Data that only nft uses: how it shows keys and data. */
   readonly userData?: Uint8Array | undefined;
 }
 

@@ -25,7 +25,7 @@ export interface NftTable {
   readonly name: string;
   /** NFT_TABLE_F_* bits. */
   readonly flags?: number | undefined;
-  /** What nft stores for itself, such as the comment. */
+  /** Data that only nft uses, such as the comment. */
   readonly userData?: Uint8Array | undefined;
   /** The netlink port of the socket that owns the table, usually the ID of its process. */
   readonly owner?: number | undefined;

@@ -31,7 +31,7 @@ function text(type: number, value: string): Item {
   return item(type, [...new TextEncoder().encode(value), 0]);
 }
 
-/** The expression of which a field of a key or of data is, for nft's word `typeof`. */
+/** The expression from which a field of a key or of data comes (nft's `typeof`). */
 export type TypeOf =
   | { readonly of: 'payload'; readonly protocol: number; readonly field: number }
   | { readonly of: 'meta'; readonly key: number }

@@ -58,7 +58,7 @@ const ROWS: readonly Row[] = [
     { nodePortAddresses: { primary: false, cidrs: cidrs('192.0.2.0/24') } },
     [4, 6],
     NODE,
-    { warnings: [/nothing of IPv6: node ports are open on every IPv6 address/] },
+    { warnings: [/has no IPv6 entry: node ports are open on every IPv6 address/] },
   ],
   [
     'node ports limited in the only family',

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { type Attempt, PartWriter } from '../../../../src/kernel/iptables-mode/part-writer.ts';
+import { type WriteAttempt, PartWriter } from '../../../../src/kernel/iptables-mode/part-writer.ts';
 import { RefusedPorts } from '../../../../src/kernel/iptables-mode/refused-ports.ts';
 import { ProxyState } from '../../../../src/kernel/iptables-mode/proxy-state.ts';
 import type { StateOp } from '../../../../src/kernel/iptables-mode/state-change.ts';
@@ -11,7 +11,7 @@ function service(n: number): StateOp {
 }
 
 test('of more refused service ports than it remembers, those that were tried last are known', async () => {
-  const refused: Attempt['refusal'] = {
+  const refused: WriteAttempt['refusal'] = {
     errno: 0,
     code: 'IPTABLES',
     text: 'refused',

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Failure } from '../../../../src/kube/api/failure.ts';
-import { step } from '../../../../src/kube/api/reflector-state.ts';
+import { nextState } from '../../../../src/kube/api/reflector-state.ts';
 import type { ListPlan, ReflectorInput, ReflectorState } from '../../../../src/kube/api/reflector-state.ts';
 
 const STREAM: ListPlan = { how: 'stream', from: 'cache', selector: 0 };
@@ -53,7 +53,7 @@ describe('step', () => {
     ['an expired watch becomes a list at once', watching(), fail('expired', true), listing(LATEST, 1)],
     ['an input that does not fit changes nothing', watching(), { type: 'waited' }, watching()],
   ])('%s', (_name, before, input, after) => {
-    expect(step(before, input, 2)).toEqual(after);
+    expect(nextState(before, input, 2)).toEqual(after);
   });
 
   test.each<[string, ReflectorState, ReflectorInput, ReflectorState]>([
@@ -73,8 +73,8 @@ describe('step', () => {
     ['a watch that always expires', watching(1), fail('expired'), listing(LATEST, 2)],
     ['no permission', watching(), fail('forbidden'), watching(1, true)],
   ])('after a wait: %s', (_name, before, input, next) => {
-    const waiting = step(before, input, 2);
+    const waiting = nextState(before, input, 2);
     expect(waiting).toMatchObject({ name: 'waiting', next });
-    expect(step(waiting, { type: 'waited' }, 2)).toEqual(next);
+    expect(nextState(waiting, { type: 'waited' }, 2)).toEqual(next);
   });
 });

@@ -1,8 +1,7 @@
-import type { TopReply, TopRow } from '../../explain/replies.ts';
-import { wrapped } from '../output.ts';
-import { short } from '../short-number.ts';
+import type { TopReply, TopRow } from '../explain/replies.ts';
+import { wrapped } from './output.ts';
 
-/** Width of the text form, and of the part of it that the names have. */
+/** Width of the table in characters, and of its column of names. */
 const NAME_COLUMNS = 42;
 /** An endpoint rarely has more characters. */
 const MOST_ENDPOINT_COLUMNS = 28;
@@ -37,11 +36,25 @@ function cellsOf({ activeConnections, inactiveConnections, perSecond }: TopRow):
   return [...now, ...[connections, incomingPackets, outgoingPackets, incomingBytes, outgoingBytes].map(short)];
 }
 
+const UNITS = ['', 'k', 'M', 'G', 'T', 'P'];
+
+/** Returns the number in at most five characters: 0.3, 12, 1.2k, 340k, 5.6M. */
+export function short(value: number): string {
+  if (value > 0 && value < 9.95) return value.toFixed(1).replace('.0', '');
+  let scaled = value;
+  let unit = 0;
+  while (Math.round(scaled) >= 1000 && unit < UNITS.length - 1) {
+    scaled /= 1000;
+    unit += 1;
+  }
+  return `${scaled.toFixed(unit > 0 && scaled < 9.95 ? 1 : 0)}${UNITS[unit]}`;
+}
+
 function cutEnd(text: string, columns: number): string {
   return text.length <= columns ? text : `${text.slice(0, columns - 1)}…`;
 }
 
-/** The port at the end of an address says the most. */
+/** Shortens from the left: the port at the end of an address is the most useful part. */
 function cutBegin(text: string, columns: number): string {
   return text.length <= columns ? text : `…${text.slice(1 - columns)}`;
 }

@@ -1,6 +1,6 @@
-import { compareText } from '../../base/text/compare-text.ts';
-import { counted } from '../../base/text/counted.ts';
-import { kernelOnly } from '../../explain/kernel-only.ts';
+import { compareText } from '../base/text/compare-text.ts';
+import { counted } from '../base/text/counted.ts';
+import { kernelOnly } from '../explain/kernel-only.ts';
 import {
   REPLY_API_VERSION,
   type TopReply,
@@ -8,9 +8,9 @@ import {
   type Counters,
   type TrafficReply,
   type TrafficRow,
-} from '../../explain/replies.ts';
+} from '../explain/replies.ts';
 
-/** What the rows can be sorted by: the greatest first, names in their order. */
+/** The columns by which rows can be sorted: the greatest first, names in their order. */
 export const SORTS = ['connections', 'active', 'inactive', 'packets', 'bytes', 'name'] as const;
 export type Sort = (typeof SORTS)[number];
 

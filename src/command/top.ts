@@ -1,16 +1,16 @@
 import { setTimeout } from 'node:timers/promises';
-import type { TrafficBy, TrafficReply } from '../../explain/replies.ts';
-import { ask } from '../ask.ts';
-import { askOrRead } from '../ask-or-read.ts';
-import { Screen } from '../screen.ts';
+import type { TrafficBy, TrafficReply } from '../explain/replies.ts';
+import { ask } from './ask.ts';
+import { askOrRead } from './ask-or-read.ts';
+import { Screen } from './screen.ts';
 import { topLines } from './top-lines.ts';
 import { SORTS, type Sort, topReply } from './top-reply.ts';
-import { UsageError } from '../usage-error.ts';
-import { wholeNumber } from '../whole-number.ts';
-import type { Command, Given, Live, Result } from '../command.ts';
+import { UsageError } from './usage-error.ts';
+import { wholeNumber } from './whole-number.ts';
+import type { Command, Given, Live, Result } from './command.ts';
 
 const BY: readonly TrafficBy[] = ['service', 'endpoint'];
-/** The kernel updates its counters every two seconds: within a shorter time, the rate would be none or double. */
+/** The kernel updates its counters every two seconds: over a shorter interval, a rate would be zero or double. */
 const LEAST_INTERVAL_S = 2;
 const MOST_INTERVAL_S = 3600;
 const DEFAULT_INTERVAL_S = 4;
@@ -103,7 +103,7 @@ async function printed(
   }
 }
 
-/** The last table stays on the screen, so that the result has no lines. */
+/** Shows the tables on the screen, where the last one stays. So the result has no lines to print. */
 async function shown(
   read: () => Promise<TrafficReply>,
   { sort, intervalMs }: Options,
