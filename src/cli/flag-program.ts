@@ -3,7 +3,19 @@ import { FLAGS, type Flag, flagNamed } from '../config/flags/flag-table.ts';
 import { defaultText, helpOf } from '../config/flags/setting.ts';
 import { bool } from '../config/value/value-kind.ts';
 
-const SUBCOMMANDS = ['status', 'explain', 'top', 'diff', 'plan', 'support', 'fleet', 'completion', 'version', 'help'];
+const SUBCOMMANDS = [
+  'status',
+  'explain',
+  'top',
+  'diff',
+  'plan',
+  'support',
+  'connect',
+  'fleet',
+  'completion',
+  'version',
+  'help',
+];
 
 const DESCRIPTION =
   "Programs this node's kernel for Services and EndpointSlices. In ipvs mode: IPVS virtual servers, ipsets, the addresses of " +

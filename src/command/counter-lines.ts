@@ -1,6 +1,6 @@
 import type { CountersReply } from '../explain/replies.ts';
 import { aligned } from './output.ts';
-import { short } from './top-lines.ts';
+import { short } from './short-number.ts';
 
 const HEADS = ['connections', 'pkt in', 'out', 'bytes in', 'out'];
 /** The longest number. */

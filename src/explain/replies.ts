@@ -401,6 +401,21 @@ export interface StatusReply extends Reply<'Status'> {
   readonly health: { readonly healthy: boolean; readonly reason?: string; readonly problems: readonly string[] };
 }
 
+/** Which addresses answer to this node. */
+export interface ConnectReply extends Reply<'Connect'> {
+  readonly connections: readonly ConnectionReply[];
+}
+
+export interface ConnectionReply {
+  /** IP:PORT or a URL, as it was asked. */
+  readonly to: string;
+  readonly ok: boolean;
+  /** Until it answered. */
+  readonly milliseconds?: number;
+  /** Why it does not answer. */
+  readonly why?: string;
+}
+
 /** What a support archive has of a node, beside its status. */
 export interface SupportReply extends Reply<'Support'> {
   readonly versions: { readonly kernel: string; readonly nodejs: string; readonly architecture: string };

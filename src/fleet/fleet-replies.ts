@@ -76,3 +76,21 @@ export interface FleetBundleReply extends FleetReply<'FleetBundle'> {
   /** The paths in it. */
   readonly files: readonly string[];
 }
+
+export interface FleetCheckReply extends FleetReply<'FleetCheck'> {
+  readonly service: string;
+  /** The number of connections that were tried. */
+  readonly tried: number;
+  readonly failed: readonly FailedPath[];
+  /** What was not checked, and why. */
+  readonly notes: readonly string[];
+}
+
+/** A connection that a node could not open. */
+export interface FailedPath {
+  readonly from: string;
+  readonly path: 'ClusterIP' | 'external' | 'NodePort';
+  /** IP:PORT */
+  readonly to: string;
+  readonly why: string;
+}

@@ -20,15 +20,19 @@ export class RecordedCluster implements Disposable {
   readonly #path = process.env['PATH'] ?? '';
 
   constructor(pods: ReadonlyMap<string, RecordedPod>, nodes: readonly string[] = [...pods.keys()]) {
-    const items = Array.from(pods, ([node, { waits }]) => podObject(node, waits));
+    const items = Array.from(pods.entries()).map(([node, { waits }], at) => podObject(node, `192.168.0.${at}`, waits));
     writeFileSync(path.join(this.folder, 'pods.json'), JSON.stringify({ items }));
     writeFileSync(path.join(this.folder, 'nodes'), nodes.map((node) => `node/${node}\n`).join(''));
-    for (const [node, pod] of pods) this.#write(`proxy-${node}`, pod);
+    for (const [node, pod] of pods) this.#writePod(`proxy-${node}`, pod);
     process.env['PATH'] = `${path.resolve('test/support/kubectl')}:${this.#path}`;
     process.env['RECORDED_CLUSTER'] = this.folder;
   }
 
-  #write(name: string, { replies = {}, statuses = {}, errors = {}, sleep }: RecordedPod): void {
+  writeService(service: object): void {
+    writeFileSync(path.join(this.folder, 'service.json'), JSON.stringify(service));
+  }
+
+  #writePod(name: string, { replies = {}, statuses = {}, errors = {}, sleep }: RecordedPod): void {
     const folder = path.join(this.folder, name);
     mkdirSync(folder);
     const write = (file: string, text: string): void => writeFileSync(path.join(folder, file), text);
@@ -46,11 +50,11 @@ export class RecordedCluster implements Disposable {
   }
 }
 
-function podObject(node: string, waits: string | undefined): object {
+function podObject(node: string, hostIP: string, waits: string | undefined): object {
   const state = waits === undefined ? { running: {} } : { waiting: { reason: waits } };
   return {
     metadata: { name: `proxy-${node}`, creationTimestamp: '2026-11-27T00:00:00Z' },
     spec: { nodeName: node },
-    status: { phase: 'Running', containerStatuses: [{ name: 'kube-ipvs-proxy', state }] },
+    status: { phase: 'Running', hostIP, containerStatuses: [{ name: 'kube-ipvs-proxy', state }] },
   };
 }

@@ -36,7 +36,7 @@ export const FLEET_BUNDLE: Command = {
     const fleet = await Fleet.find(given);
     const statuses = new Map<string, object>();
     const { answers, silent } = await fleet.ask({
-      args: ['status'],
+      args: () => ['status'],
       kinds: ['Status', 'KernelStatus'],
       read: (node, reply) => {
         statuses.set(node, reply);

@@ -10,7 +10,7 @@ export const FLEET_DIFF: Command = {
   options: FLEET_OPTIONS,
   run: async (given) => {
     const fleet = await Fleet.find(given);
-    const { answers, silent } = await fleet.ask({ args: ['diff'], kinds: ['Difference'], read: differenceFacts });
+    const { answers, silent } = await fleet.ask({ args: () => ['diff'], kinds: ['Difference'], read: differenceFacts });
     const reply = mergeDifference(answers, silent);
     return { reply, lines: [...wrapped(reply.verdict), ...groupedLines(reply), ...silentLines(reply.silent)] };
   },

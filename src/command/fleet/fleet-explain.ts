@@ -24,7 +24,11 @@ export const FLEET_EXPLAIN: Command = {
     const { namespace, name } = serviceOf(target, given);
     const service = `${namespace}/${name}`;
     const fleet = await Fleet.find(given);
-    const { answers, silent } = await fleet.ask({ args: ['explain', service], kinds: ['Service'], read: serviceFacts });
+    const { answers, silent } = await fleet.ask({
+      args: () => ['explain', service],
+      kinds: ['Service'],
+      read: serviceFacts,
+    });
     const reply = mergeService(service, answers, silent);
     return { reply, lines: fleetServiceLines(reply) };
   },

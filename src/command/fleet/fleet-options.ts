@@ -78,8 +78,8 @@ export class Fleet {
 
   /** Asks each node. `longer`: seconds that the answer takes anyway. */
   async ask<T>(question: Question<T>, longer = 0): Promise<Answers<T>> {
-    const { args } = question;
-    const asked = { ...question, args: [...args, ...this.programOptions] };
+    const args = (pod: ProxyPod): readonly string[] => [...question.args(pod), ...this.programOptions];
+    const asked = { ...question, args };
     const asking = { ...this.asking, seconds: this.asking.seconds + longer };
     const { answers, silent } = await askNodes(this.pods, asked, asking);
     return { answers, silent: [...silent, ...this.unknown] };

@@ -13,7 +13,7 @@ export const FLEET_STATUS: Command = {
   run: async (given) => {
     const fleet = await Fleet.find(given);
     const { answers, silent } = await fleet.ask({
-      args: ['status'],
+      args: () => ['status'],
       kinds: ['Status', 'KernelStatus'],
       read: statusFacts,
     });

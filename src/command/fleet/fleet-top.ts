@@ -1,8 +1,8 @@
 import { mergeTop, topFacts } from '../../fleet/facts/merge-top.ts';
 import type { Command } from '../command.ts';
-import { TOP, topOptionsOf } from '../top.ts';
-import { topLines } from '../top-lines.ts';
-import { rowOrder } from '../top-reply.ts';
+import { TOP, topOptionsOf } from '../top/top.ts';
+import { topLines } from '../top/top-lines.ts';
+import { rowOrder } from '../top/top-reply.ts';
 import { silentLines } from './fleet-lines.ts';
 import { FLEET_OPTIONS, Fleet } from './fleet-options.ts';
 
@@ -18,7 +18,7 @@ export const FLEET_TOP: Command = {
     const seconds = intervalMs / 1000;
     const args = ['top', `--by=${by}`, `--interval=${seconds}`, ...(namespace === undefined ? [] : ['-n', namespace])];
     const fleet = await Fleet.find(given);
-    const { answers, silent } = await fleet.ask({ args, kinds: ['Top'], read: topFacts }, seconds);
+    const { answers, silent } = await fleet.ask({ args: () => args, kinds: ['Top'], read: topFacts }, seconds);
     const reply = mergeTop(by, rowOrder(sort), answers, silent);
     return { reply, lines: [...topLines(reply), ...silentLines(silent)] };
   },

@@ -5,9 +5,11 @@ import { usageText } from '../../cli/usage-text.ts';
 import { addCommand } from './arguments.ts';
 import type { Command, Given, Result } from '../command.ts';
 import { addCompletion } from './completion.ts';
+import { CONNECT } from '../connect.ts';
 import { DIFF } from '../diff.ts';
 import { EXPLAIN } from '../explain.ts';
 import { FLEET_BUNDLE } from '../fleet/fleet-bundle.ts';
+import { FLEET_CHECK } from '../fleet/fleet-check.ts';
 import { FLEET_DIFF } from '../fleet/fleet-diff.ts';
 import { FLEET_EXPLAIN } from '../fleet/fleet-explain.ts';
 import { FLEET_STATUS } from '../fleet/fleet-status.ts';
@@ -17,7 +19,7 @@ import { PLAN } from '../plan.ts';
 import type { Streams } from '../screen.ts';
 import { STATUS } from '../status.ts';
 import { SUPPORT } from '../support.ts';
-import { TOP } from '../top.ts';
+import { TOP } from '../top/top.ts';
 import { UsageError } from '../usage-error.ts';
 
 /** The subcommands by name. */
@@ -28,6 +30,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   diff: DIFF,
   plan: PLAN,
   support: SUPPORT,
+  connect: CONNECT,
 };
 
 /** The subcommands of `fleet`, by name: they ask the daemons of many nodes, by kubectl. */
@@ -36,6 +39,7 @@ export const FLEET_COMMANDS: Readonly<Record<string, Command>> = {
   explain: FLEET_EXPLAIN,
   diff: FLEET_DIFF,
   top: FLEET_TOP,
+  check: FLEET_CHECK,
   bundle: FLEET_BUNDLE,
 };
 

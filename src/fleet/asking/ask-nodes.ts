@@ -5,8 +5,8 @@ import { type Kubectl, reasonOf } from './kubectl.ts';
 import { CONTAINER, type ProxyPod } from './pods.ts';
 
 export interface Question<T> {
-  /** The arguments of the program in the Pod. */
-  readonly args: readonly string[];
+  /** Returns the arguments of the program in the Pod. */
+  readonly args: (pod: ProxyPod) => readonly string[];
   /** The kinds that the reply may have. */
   readonly kinds: readonly string[];
   /** Keeps what is needed of a reply of one of these kinds. If it throws, the node has not answered. */
@@ -35,12 +35,12 @@ export async function askNodes<T>(
 ): Promise<Answers<T>> {
   const answers: T[] = [];
   const silent: SilentNode[] = [];
-  await forEachPod(pods, asking.parallel, async ({ node, pod, why }) => {
+  await forEachPod(pods, asking.parallel, async (pod) => {
     try {
-      if (why !== undefined) throw new Error(why);
-      answers.push(question.read(node, await askPod(pod, question, asking)));
+      if (pod.why !== undefined) throw new Error(pod.why);
+      answers.push(question.read(pod.node, await askPod(pod, question, asking)));
     } catch (error) {
-      silent.push({ node, pod, why: errorText(error) });
+      silent.push({ node: pod.node, pod: pod.pod, why: errorText(error) });
     }
   });
   return { answers, silent };
@@ -60,12 +60,12 @@ export async function forEachPod(
 }
 
 async function askPod(
-  pod: string,
+  pod: ProxyPod,
   { args, kinds }: Pick<Question<unknown>, 'args' | 'kinds'>,
   { kubectl, namespace, seconds }: Asking,
 ): Promise<object> {
   const { status, stdout, stderr } = await kubectl.run(
-    ['exec', '-n', namespace, pod, '-c', CONTAINER, '--', CONTAINER, ...args, '-o', 'json'],
+    ['exec', '-n', namespace, pod.pod, '-c', CONTAINER, '--', CONTAINER, ...args(pod), '-o', 'json'],
     seconds,
   );
   // 1: something is wrong, and the reply says what.

@@ -6,6 +6,8 @@ import { type Kubectl, KubectlError } from './kubectl.ts';
 export interface ProxyPod {
   readonly node: string;
   readonly pod: string;
+  /** Of the node; "" if it is not known. */
+  readonly address: string;
   /** Why it cannot be asked; absent if it runs. */
   readonly why?: string;
 }
@@ -20,6 +22,7 @@ interface PodObject {
   readonly spec: { readonly nodeName: string };
   readonly status: {
     readonly phase: string;
+    readonly hostIP: string;
     readonly reason: string;
     readonly containerStatuses: readonly ContainerStatus[];
     readonly initContainerStatuses: readonly ContainerStatus[];
@@ -70,7 +73,12 @@ export function podsOf(text: string): readonly ProxyPod[] {
   }
   return Array.from(newest, ([node, pod]): ProxyPod => {
     const why = whyNotAsked(pod);
-    return { node, pod: pod.metadata?.name ?? '', ...(why === undefined ? {} : { why }) };
+    return {
+      node,
+      pod: pod.metadata?.name ?? '',
+      address: pod.status?.hostIP ?? '',
+      ...(why === undefined ? {} : { why }),
+    };
   }).toSorted((a, b) => compareText(a.node, b.node));
 }
 

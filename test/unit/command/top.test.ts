@@ -7,8 +7,9 @@ import { stripVTControlCharacters } from 'node:util';
 import { afterAll, afterEach, describe, expect, test } from '@jest/globals';
 import { runCommand } from '../../../src/command/program/run-command.ts';
 import type { Streams } from '../../../src/command/screen.ts';
-import { short, topLines } from '../../../src/command/top-lines.ts';
-import { topReply } from '../../../src/command/top-reply.ts';
+import { short } from '../../../src/command/short-number.ts';
+import { topLines } from '../../../src/command/top/top-lines.ts';
+import { topReply } from '../../../src/command/top/top-reply.ts';
 import type { TopReply, TrafficReply, TrafficRow } from '../../../src/explain/replies.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'top-'));

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from '@jest/globals';
 import { kernelStatusLines } from '../../../../src/command/status.ts';
-import { topReply } from '../../../../src/command/top-reply.ts';
+import { topReply } from '../../../../src/command/top/top-reply.ts';
 import { KernelAnswers } from '../../../../src/daemon/questions/kernel-answers.ts';
 import { virtualServer } from '../../../contract/objects.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';

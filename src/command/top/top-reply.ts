@@ -1,6 +1,6 @@
-import { compareText } from '../base/text/compare-text.ts';
-import { counted } from '../base/text/counted.ts';
-import { kernelOnly } from '../explain/kernel-only.ts';
+import { compareText } from '../../base/text/compare-text.ts';
+import { counted } from '../../base/text/counted.ts';
+import { kernelOnly } from '../../explain/kernel-only.ts';
 import {
   REPLY_API_VERSION,
   type TopReply,
@@ -8,7 +8,7 @@ import {
   type Counters,
   type TrafficReply,
   type TrafficRow,
-} from '../explain/replies.ts';
+} from '../../explain/replies.ts';
 
 /** The columns by which rows can be sorted: the greatest first, names in their order. */
 export const SORTS = ['connections', 'active', 'inactive', 'packets', 'bytes', 'name'] as const;

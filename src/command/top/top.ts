@@ -1,13 +1,13 @@
 import { setTimeout } from 'node:timers/promises';
-import type { TrafficBy, TrafficReply } from '../explain/replies.ts';
-import { ask } from './ask.ts';
-import { askOrRead } from './ask-or-read.ts';
-import { Screen } from './screen.ts';
+import type { TrafficBy, TrafficReply } from '../../explain/replies.ts';
+import { ask } from '../ask.ts';
+import { askOrRead } from '../ask-or-read.ts';
+import { Screen } from '../screen.ts';
 import { topLines } from './top-lines.ts';
 import { SORTS, type Sort, topReply } from './top-reply.ts';
-import { UsageError } from './usage-error.ts';
-import { wholeNumber } from './whole-number.ts';
-import type { Command, Given, Live, Result } from './command.ts';
+import { UsageError } from '../usage-error.ts';
+import { wholeNumber } from '../whole-number.ts';
+import type { Command, Given, Live, Result } from '../command.ts';
 
 const BY: readonly TrafficBy[] = ['service', 'endpoint'];
 /** The kernel updates its counters every two seconds: over a shorter interval, a rate would be zero or double. */

@@ -1,5 +1,6 @@
-import type { TopReply, TopRow } from '../explain/replies.ts';
-import { wrapped } from './output.ts';
+import type { TopReply, TopRow } from '../../explain/replies.ts';
+import { wrapped } from '../output.ts';
+import { short } from '../short-number.ts';
 
 /** Width of the table in characters, and of its column of names. */
 const NAME_COLUMNS = 42;
@@ -34,20 +35,6 @@ function cellsOf({ activeConnections, inactiveConnections, perSecond }: TopRow):
   if (perSecond === undefined) return [...now, ...HEADS.slice(now.length).map(() => '-')];
   const { connections, incomingPackets, outgoingPackets, incomingBytes, outgoingBytes } = perSecond;
   return [...now, ...[connections, incomingPackets, outgoingPackets, incomingBytes, outgoingBytes].map(short)];
-}
-
-const UNITS = ['', 'k', 'M', 'G', 'T', 'P'];
-
-/** Returns the number in at most five characters: 0.3, 12, 1.2k, 340k, 5.6M. */
-export function short(value: number): string {
-  if (value > 0 && value < 9.95) return value.toFixed(1).replace('.0', '');
-  let scaled = value;
-  let unit = 0;
-  while (Math.round(scaled) >= 1000 && unit < UNITS.length - 1) {
-    scaled /= 1000;
-    unit += 1;
-  }
-  return `${scaled.toFixed(unit > 0 && scaled < 9.95 ? 1 : 0)}${UNITS[unit]}`;
 }
 
 function cutEnd(text: string, columns: number): string {
