@@ -6,6 +6,7 @@ import { bool } from '../config/value/value-kind.ts';
 const SUBCOMMANDS = [
   'status',
   'explain',
+  'services',
   'top',
   'diff',
   'plan',

@@ -401,6 +401,24 @@ export interface StatusReply extends Reply<'Status'> {
   readonly health: { readonly healthy: boolean; readonly reason?: string; readonly problems: readonly string[] };
 }
 
+/** The Services of a node, those with problems first. */
+export interface ServicesReply extends Reply<'Services'> {
+  readonly rows: readonly ServiceRow[];
+  /** The number of rows beyond those listed. */
+  readonly more: number;
+}
+
+export interface ServiceRow {
+  /** "namespace/name" */
+  readonly service: string;
+  /** The number of endpoints that any of its clients reach. */
+  readonly endpoints: number;
+  /** Connections that the kernel has now; absent in modes without IPVS. */
+  readonly activeConnections?: number;
+  readonly inactiveConnections?: number;
+  readonly problems: readonly string[];
+}
+
 /** Which addresses answer to this node. */
 export interface ConnectReply extends Reply<'Connect'> {
   readonly connections: readonly ConnectionReply[];

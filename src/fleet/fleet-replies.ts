@@ -1,4 +1,4 @@
-import type { REPLY_API_VERSION, TopRow, TrafficBy } from '../explain/replies.ts';
+import type { REPLY_API_VERSION, ServiceRow, TopRow, TrafficBy } from '../explain/replies.ts';
 
 /** The form of every reply about many nodes. `ok` is whether all nodes answer, and what they answer is as wanted. */
 export interface FleetReply<Kind extends string> {
@@ -93,4 +93,18 @@ export interface FailedPath {
   /** IP:PORT */
   readonly to: string;
   readonly why: string;
+}
+
+/** The Services of all nodes that answer, those with problems first. */
+export interface FleetServicesReply extends FleetReply<'FleetServices'> {
+  readonly rows: readonly FleetServiceRow[];
+  /** Rows of one node at most that it does not list. */
+  readonly more: number;
+}
+
+/** Connections are those of all nodes. */
+export interface FleetServiceRow extends Omit<ServiceRow, 'problems'> {
+  /** The number of nodes that use another number of endpoints. */
+  readonly otherwise: number;
+  readonly problems: readonly { readonly problem: string; readonly nodes: number }[];
 }

@@ -12,11 +12,13 @@ import { FLEET_BUNDLE } from '../fleet/fleet-bundle.ts';
 import { FLEET_CHECK } from '../fleet/fleet-check.ts';
 import { FLEET_DIFF } from '../fleet/fleet-diff.ts';
 import { FLEET_EXPLAIN } from '../fleet/fleet-explain.ts';
+import { FLEET_SERVICES } from '../fleet/fleet-services.ts';
 import { FLEET_STATUS } from '../fleet/fleet-status.ts';
 import { FLEET_TOP } from '../fleet/fleet-top.ts';
 import { COLUMNS, type Format, document } from '../output.ts';
 import { PLAN } from '../plan.ts';
 import type { Streams } from '../screen.ts';
+import { SERVICES } from '../services.ts';
 import { STATUS } from '../status.ts';
 import { SUPPORT } from '../support.ts';
 import { TOP } from '../top/top.ts';
@@ -26,6 +28,7 @@ import { UsageError } from '../usage-error.ts';
 export const COMMANDS: Readonly<Record<string, Command>> = {
   status: STATUS,
   explain: EXPLAIN,
+  services: SERVICES,
   top: TOP,
   diff: DIFF,
   plan: PLAN,
@@ -37,6 +40,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
 export const FLEET_COMMANDS: Readonly<Record<string, Command>> = {
   status: FLEET_STATUS,
   explain: FLEET_EXPLAIN,
+  services: FLEET_SERVICES,
   diff: FLEET_DIFF,
   top: FLEET_TOP,
   check: FLEET_CHECK,

@@ -11,6 +11,7 @@ import { askedAddress } from './asked-address.ts';
 import type { Answerer } from './question-handler.ts';
 import { type StatusParts, statusReply } from './status-reply.ts';
 import { QuestionError, requireIpvs } from './question-error.ts';
+import { servicesReply } from './services-reply.ts';
 import { type SupportParts, supportReply } from './support-reply.ts';
 import { SharedRules } from './shared-rules.ts';
 import { type TrafficKernel, trafficReply } from './traffic.ts';
@@ -75,6 +76,8 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       const namespace = query.get('namespace') ?? undefined;
       return trafficReply({ ...options, by, namespace, ownerOf: (id) => plan.ownerOf(virtualServerKey(id)) });
     },
+    '/v1/services': (query) =>
+      servicesReply({ ...options, namespace: query.get('namespace') ?? undefined, reconciler: started() }),
     '/v1/support': () => supportReply(options),
     '/v1/diff': async (_query, signal) => {
       const found = started();
