@@ -86,6 +86,7 @@ ${wrap(OWN_FIELDS_EXPLANATION)}
 ${table(
   ['field', 'value', 'default'],
   [
+    [code('endpointCheck'), cell('`off`, `observe` or `act`; it replaces `--ipvs-endpoint-check`'), code('off')],
     [
       code('serviceAnnotations'),
       cell('a list of names of annotations; it replaces `--service-annotations`'),

@@ -29,8 +29,11 @@ export async function writeConfig(
 }
 
 /** Returns the fields of our own that differ from their defaults: without any, the file is one of kube-proxy's. */
-function changedOwnFields({ ownFields: { serviceAnnotations, serviceDefaults } }: ProxyConfig): OwnFields {
+function changedOwnFields({
+  ownFields: { endpointCheck, serviceAnnotations, serviceDefaults },
+}: ProxyConfig): OwnFields {
   return {
+    ...(endpointCheck === 'off' ? {} : { endpointCheck }),
     ...(serviceAnnotations.join() === DEFAULT_ANNOTATIONS.join() ? {} : { serviceAnnotations }),
     ...(serviceDefaults.length === 0 ? {} : { serviceDefaults }),
   };

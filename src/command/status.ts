@@ -63,6 +63,11 @@ export function statusLines(status: StatusReply): string[] {
       draining,
       ({ virtualServer, realServer, sinceSeconds }) => `${virtualServer} -> ${realServer} since ${sinceSeconds} s`,
     ),
+    ...list(
+      'endpoints that do not answer',
+      status.silent ?? listOf([]),
+      ({ service, endpoint, why }) => `${service}: ${endpoint} ${why}`,
+    ),
     ...list('repaired within the last hour', repairs, ({ at, command }) => `${at} ${command}`),
     ...list('settings that are not as wanted', listOf(settings), (command) => command),
     ...list('settings that stop packets, and are not changed', listOf(notes), (note) => note),

@@ -45,13 +45,14 @@ function yieldsToFile({ key, inFile, group }: Flag): boolean {
 
 function completeFromFile({ fields, own, warnings }: ReadConfig, given: GivenSettings): CompleteConfig {
   const overruled = FLAGS.filter((flag) => flag.key in given && (yieldsToFile(flag) || flag.key in own));
-  const { serviceAnnotations } = own;
+  const { endpointCheck, serviceAnnotations } = own;
   const settings = {
     ...fields,
     ...given,
     ...Object.fromEntries(overruled.filter(({ inFile }) => inFile).map(({ key }) => [key, fields[key]])),
     hostnameOverride: given.hostnameOverride || fields.hostnameOverride,
     ...(serviceAnnotations === undefined ? {} : { serviceAnnotations }),
+    ...(endpointCheck === undefined ? {} : { endpointCheck }),
     'logging.vmodule': [...(given['logging.vmodule'] ?? []), ...fields['logging.vmodule']],
   };
   const names = overruled.map(({ name }) => `--${name}`).join(', ');

@@ -17,6 +17,7 @@ const OF_IPVS: ReadonlySet<SettingKey> = new Set<SettingKey>([
   'prepareDirectPods',
   'podNamespaceFolder',
   'runEstimation',
+  'endpointCheck',
   'serviceAnnotations',
   'serviceMetrics',
   'serviceMetricsSelector',
@@ -57,6 +58,7 @@ type ModeFields = Pick<
   | 'localRouteCidrs'
   | 'prepareDirectPods'
   | 'runEstimation'
+  | 'endpointCheck'
   | 'serviceAnnotations'
   | 'serviceMetrics'
   | 'serviceMetricsSelector'
@@ -76,6 +78,7 @@ export function modeFields(settings: Settings): ModeFields {
     localRouteCidrs: [],
     prepareDirectPods: false,
     runEstimation: undefined,
+    endpointCheck: 'off',
     serviceAnnotations: [],
     serviceMetrics: false,
     serviceMetricsSelector: undefined,

@@ -3,8 +3,10 @@ import {
   type ServiceAnnotation,
   isServiceAnnotation,
 } from '../base/service/service-annotations.ts';
+import type { EndpointCheckMode } from '../base/endpoint-check-mode.ts';
 import type { ServiceDefaults } from '../base/service/service-defaults.ts';
 import { FieldReader } from './field-reader.ts';
+import { endpointCheckMode } from './value/value-kind.ts';
 import { readServiceDefaults, serviceDefaultsDocument } from './read-service-defaults.ts';
 
 export const OWN_GROUP = 'kube-ipvs-proxy';
@@ -13,6 +15,7 @@ export const OWN_KIND = 'KubeIPVSProxyConfiguration';
 
 /** The fields that kube-proxy does not have. Absent ones are not in the file. */
 export interface OwnFields {
+  readonly endpointCheck?: EndpointCheckMode;
   readonly serviceAnnotations?: readonly ServiceAnnotation[];
   readonly serviceDefaults?: readonly ServiceDefaults[];
 }
@@ -27,15 +30,23 @@ export interface ReadOwnFields {
 /** Reads the fields of a document whose kind was checked. */
 export function readOwnDocument(raw: unknown): ReadOwnFields {
   const reader = new FieldReader(OWN_KIND);
-  const known = ['apiVersion', 'kind', 'serviceAnnotations', 'serviceDefaults'];
-  const { serviceAnnotations, serviceDefaults } = reader.fields('', raw, known) ?? {};
+  const known = ['apiVersion', 'kind', 'endpointCheck', 'serviceAnnotations', 'serviceDefaults'];
+  const { endpointCheck, serviceAnnotations, serviceDefaults } = reader.fields('', raw, known) ?? {};
   const fields = {
+    ...readCheck(reader, endpointCheck),
     ...(serviceAnnotations === undefined ? {} : { serviceAnnotations: readNames(reader, serviceAnnotations) }),
     ...(serviceDefaults === undefined
       ? {}
       : { serviceDefaults: readServiceDefaults(reader, 'serviceDefaults', serviceDefaults) }),
   };
   return { fields, mistakes: reader.mistakes, warnings: reader.warnings };
+}
+
+function readCheck(reader: FieldReader, value: unknown): Pick<OwnFields, 'endpointCheck'> {
+  const endpointCheck = value === undefined ? undefined : endpointCheckMode.fromDocument(value);
+  if (endpointCheck !== undefined) return { endpointCheck };
+  if (value !== undefined) reader.mismatch('endpointCheck', endpointCheckMode.expected, value);
+  return {};
 }
 
 function readNames(reader: FieldReader, value: unknown): readonly ServiceAnnotation[] {
@@ -49,10 +60,12 @@ function readNames(reader: FieldReader, value: unknown): readonly ServiceAnnotat
 
 /** Returns the values of the fields, as in a document. */
 export function ownFieldsDocument({
+  endpointCheck,
   serviceAnnotations,
   serviceDefaults,
 }: OwnFields): Readonly<Record<string, unknown>> {
   return {
+    ...(endpointCheck === undefined ? {} : { endpointCheck }),
     ...(serviceAnnotations === undefined ? {} : { serviceAnnotations }),
     ...(serviceDefaults === undefined ? {} : { serviceDefaults: serviceDefaultsDocument(serviceDefaults) }),
   };

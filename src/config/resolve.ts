@@ -158,7 +158,11 @@ export function resolveConfig(given: GivenSettings, file: ConfigFile | undefined
   const serviceDefaults = file?.own.serviceDefaults ?? [];
   return {
     ...toConfig(settings),
-    ownFields: { serviceAnnotations: settings.serviceAnnotations, serviceDefaults },
+    ownFields: {
+      endpointCheck: settings.endpointCheck,
+      serviceAnnotations: settings.serviceAnnotations,
+      serviceDefaults,
+    },
     serviceDefaults: isWithoutIpvs(settings) ? [] : serviceDefaults,
     configFile,
     notes,

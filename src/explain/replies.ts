@@ -375,6 +375,17 @@ export interface StatusReply extends Reply<'Status'> {
     readonly realServer: string;
     readonly sinceSeconds: number;
   }>;
+  /** With --ipvs-endpoint-check: endpoints that do not answer. */
+  readonly silent?: Listed<{
+    readonly service: string;
+    /** Address and port. */
+    readonly endpoint: string;
+    readonly sinceSeconds: number;
+    /** Whether it still gets new connections: it is only observed, or most endpoints are silent. */
+    readonly used: boolean;
+    /** The traffic that was counted, and the consequence, in one clause. */
+    readonly why: string;
+  }>;
   /** The repairs within the last hour of what other programs changed. */
   readonly repairs: Listed<RepairReply>;
   readonly conntrack?: { readonly used: number; readonly max: number };

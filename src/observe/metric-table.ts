@@ -224,6 +224,14 @@ const OWN = {
     'Services of which some addresses and ports are not served, because they would have more than 250,000 virtual servers and real servers',
   ),
   kubeipvs_draining_real_servers: gauge([], 'Real servers with weight 0 whose last connections have not ended yet'),
+  kubeipvs_checked_endpoints: gauge(
+    ['state'],
+    'With --ipvs-endpoint-check: endpoints of the Services that ask for it, by state (trusted; suspected: no answer was counted; silent: connects from this node were not answered either)',
+  ),
+  kubeipvs_endpoint_connects_total: counter(
+    ['result'],
+    'With --ipvs-endpoint-check: connects to suspected and silent endpoints by result (answered, refused, unanswered; not-sent: this node had no route or link)',
+  ),
   kubeipvs_watch_state: gauge(
     ['resource', 'state'],
     '1 for the current state of the watch of a resource (listing, watching, waiting), 0 for the others',

@@ -63,6 +63,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
   #exposing: Promise<readonly Buffer[]> | undefined;
   #readEngine: () => Promise<EngineReport | undefined> = () => Promise.resolve(undefined);
   #readEstimation: () => Promise<boolean> = () => Promise.resolve(true);
+  #countEndpoints: () => Readonly<Record<string, number>> = () => ({});
   #readTotals: () => Promise<VirtualServerStats | undefined> = () => Promise.resolve(undefined);
 
   /**
@@ -280,6 +281,15 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     this.#readEstimation = read;
   }
 
+  /** Sets the reader that counts the checked endpoints by state, called at each scrape. */
+  observeEndpoints(count: () => Readonly<Record<string, number>>): void {
+    this.#countEndpoints = count;
+  }
+
+  endpointAsked(result: string): void {
+    this.#metrics.kubeipvs_endpoint_connects_total.inc({ result });
+  }
+
   /** Returns all metrics in the Prometheus text format, as UTF-8. Concurrent calls share one result. */
   async expose(): Promise<readonly Buffer[]> {
     this.#exposing ??= this.#expose().finally(() => {
@@ -294,6 +304,9 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     await this.#setTotals();
     setEngineMetrics(this.#metrics, await this.#readEngine());
     measureProcess(this.#metrics);
+    for (const [state, count] of Object.entries(this.#countEndpoints())) {
+      this.#metrics.kubeipvs_checked_endpoints.set({ state }, count);
+    }
     this.#metrics.kubeipvs_event_loop_lag_max_seconds.set(this.lag.takeMax());
     const own = await this.#made.registry.metrics();
     return [Buffer.from(own), ...(await textPieces(trafficText(ports)))];

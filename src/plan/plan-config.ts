@@ -29,6 +29,8 @@ export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
   readonly sharesEndpoints?: boolean;
   /** Whether source ranges are planned as the fewest networks, because they can only be read back as intervals (default: no). */
   readonly joinsSourceRanges?: boolean;
+  /** Whether silent endpoints are looked for (default: not known). */
+  readonly checksEndpoints?: boolean;
   /** Service addresses in these networks are neither bound to kube-ipvs0 nor closed. */
   readonly unboundCidrs?: readonly Cidr[];
   /** Service addresses in these networks are not bound, because a local route covers them. */

@@ -1,3 +1,4 @@
+import type { NamespacedName } from '../base/service/names.ts';
 import { Yielder } from '../base/yielder.ts';
 import { type HealthCheckAddresses, healthCheckAddresses } from '../plan/service/health-check.ts';
 import type { NodePlan } from '../plan/node/node-plan.ts';
@@ -83,6 +84,12 @@ export class Reconciler {
     const { cluster } = this.#options;
     if (cluster.synced()) this.#request('change');
     else if (cluster.hasEndpoints(KUBERNETES_SERVICE)) this.#parts.bootstrap.start();
+  }
+
+  /** Must be called when what is known of endpoints of these Services has changed. */
+  endpointsJudged(services: Iterable<NamespacedName>): void {
+    this.#parts.desired.endpointsJudged(services);
+    if (this.#parts.schedule.started) this.#request('change');
   }
 
   /**

@@ -128,6 +128,27 @@ onEachApiServer((server) => {
     expect(posted).toEqual(['201', '409', '201', '409']);
   });
 
+  test('silent endpoints are one Event, whichever nodes find them; of those that answer again soon, there is none', async () => {
+    const web = namespacedName('default', 'web');
+    await server().apply(service('web', '10.96.2.6'));
+    for (const [name, silent] of [
+      ['node-a', 1],
+      ['node-b', 2],
+    ] as const) {
+      const recorded = recorder(name);
+      recorded.endpointsSilent(web, silent, 4);
+      await recorded.close();
+    }
+    const brief = recorder('node-c');
+    brief.endpointsSilent(namespacedName('default', 'api'), 1, 2);
+    brief.endpointsSilent(namespacedName('default', 'api'), 0, 2);
+    await brief.close();
+    expect((await events()).map(({ reason, note }) => [reason, note])).toEqual([
+      ['EndpointSilent', '1 of 4 endpoints answer neither a node nor its clients (endpoint-check)'],
+    ]);
+    expect(posted).toEqual(['201', '409']);
+  });
+
   test('a fault that has ended, and any fault without --service-events, is not written', async () => {
     const web = namespacedName('default', 'web');
     const hints: CommonFault = { reason: 'hints-ignored', message: 'hints ignored: 1 of 2 ready endpoints have none' };

@@ -10,7 +10,13 @@ import { configOf } from './config.ts';
 import type { Reconciling } from './reconciling.ts';
 
 /** What the query socket of this daemon answers, with the parts that a test may change. */
-export function questionsOf(kernel: Kernel, run: Reconciling, isStarting = false, shadow?: AnswererOptions['shadow']) {
+export function questionsOf(
+  kernel: Kernel,
+  run: Reconciling,
+  isStarting = false,
+  shadow?: AnswererOptions['shadow'],
+  silentEndpoints?: AnswererOptions['silentEndpoints'],
+) {
   const history = new History(run.clock, kernel.mode);
   const health = new ProxyHealth(60_000, 'node-a');
   health.nodeSeen({ deleting: false, taintKeys: [] });
@@ -38,6 +44,7 @@ export function questionsOf(kernel: Kernel, run: Reconciling, isStarting = false
     clock: run.clock,
     reconciler: () => (isStarting ? undefined : run.reconciler),
     ...(shadow === undefined ? {} : { shadow }),
+    ...(silentEndpoints === undefined ? {} : { silentEndpoints }),
   });
   const ask = async (path: string): Promise<object> => {
     const [name = '', query] = path.split('?');

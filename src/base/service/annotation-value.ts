@@ -32,16 +32,19 @@ const READERS: Readonly<Record<ServiceAnnotation, Reader>> = {
   'connection-limit': readConnectionLimit,
   'drain-timeout': readDrainTimeout,
   'session-affinity-mask': readAffinityMask,
-  'one-packet': (value) => {
-    if (value === 'true') return { onePacket: true };
-    return value === 'false' ? {} : 'true or false';
-  },
+  'one-packet': (value) => readSwitch(value, { onePacket: true }),
   forwarding: readForwarding,
+  'endpoint-check': (value) => readSwitch(value, { endpointCheck: true }),
 };
 
 /** Returns what the value of an annotation asks for. If it is not valid, completes the sentence "want ...". */
 export function readAnnotationValue(name: ServiceAnnotation, value: string): ServiceRequests | string {
   return value.length > MAX_VALUE ? `at most ${MAX_VALUE} characters` : READERS[name](value);
+}
+
+function readSwitch(value: string, asked: ServiceRequests): ServiceRequests | string {
+  if (value === 'true') return asked;
+  return value === 'false' ? {} : 'true or false';
 }
 
 function readSchedulerFlags(value: string): ServiceRequests | string {

@@ -11,6 +11,7 @@ export const SERVICE_ANNOTATIONS = [
   'session-affinity-mask',
   'one-packet',
   'forwarding',
+  'endpoint-check',
 ] as const;
 
 export type ServiceAnnotation = (typeof SERVICE_ANNOTATIONS)[number];
@@ -21,6 +22,7 @@ export const DEFAULT_ANNOTATIONS: readonly ServiceAnnotation[] = [
   'scheduler-flags',
   'weights',
   'drain-timeout',
+  'endpoint-check',
 ];
 
 export function isServiceAnnotation(name: string): name is ServiceAnnotation {

@@ -44,6 +44,8 @@ export interface ServiceRequests {
   /** The prefix length of the client networks that session affinity is for, by IP family. */
   readonly affinityPrefix?: { readonly 4?: number; readonly 6?: number };
   readonly onePacket?: true;
+  /** Whether silent endpoints are looked for (--ipvs-endpoint-check). */
+  readonly endpointCheck?: true;
   /** At external and load balancer IPs; absent for NAT. */
   readonly forwarding?: DirectForwarding;
   /** With forwarding `tunnel`; absent for IPIP. */

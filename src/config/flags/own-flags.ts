@@ -10,6 +10,7 @@ import {
   boolWithValue,
   cidrs,
   duration,
+  endpointCheckMode,
   int32,
   labelSelector,
   portRange,
@@ -93,6 +94,9 @@ export const OWN_FLAGS = {
   }),
   serviceAnnotations: flag('service-annotations', annotations, DEFAULT_ANNOTATIONS, {
     help: 'which annotations kube-ipvs-proxy/NAME a Service may use (docs/services.md); others are ignored with a warning; serviceAnnotations in the file of --config replaces the list',
+  }),
+  endpointCheck: flag('ipvs-endpoint-check', endpointCheckMode, 'off', {
+    help: 'look for endpoints that do not answer, of Services with the annotation kube-ipvs-proxy/endpoint-check (docs/services.md): observe reports them, act lets new connections go to others; endpointCheck in the file of --config replaces it',
   }),
   serviceMetrics: flag('service-metrics', bool, false, {
     help: 'serve traffic metrics of every single Service (kubeipvs_service_*): seven series for each port of each Service on each node',

@@ -1,4 +1,5 @@
 import { type Cidr, formatCidr, parseCidr } from '../../base/cidr.ts';
+import { ENDPOINT_CHECK_MODES, type EndpointCheckMode, isEndpointCheckMode } from '../../base/endpoint-check-mode.ts';
 import { type LabelSelector, parseLabelSelector } from '../../base/label-selector.ts';
 import { type Port, toPort } from '../../base/port.ts';
 import {
@@ -168,6 +169,17 @@ export const annotations = kindOf<readonly ServiceAnnotation[]>({
   },
   toText: (names) => names.join(',') || 'none',
   merge: append,
+});
+
+export const endpointCheckMode = kindOf<EndpointCheckMode>({
+  hint: ENDPOINT_CHECK_MODES.join('|'),
+  expected: `one of ${ENDPOINT_CHECK_MODES.join(', ')}`,
+  fromText: (text) => (isEndpointCheckMode(text) ? text : undefined),
+  // In YAML 1.1, off without quotes is false.
+  fromDocument: (value) => {
+    if (value === false) return 'off';
+    return typeof value === 'string' && isEndpointCheckMode(value) ? value : undefined;
+  },
 });
 
 /** A range of ports, including both ends. */

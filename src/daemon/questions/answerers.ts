@@ -13,6 +13,7 @@ import { type StatusParts, statusReply } from './status-reply.ts';
 import { QuestionError, requireIpvs } from './question-error.ts';
 import { servicesReply } from './services-reply.ts';
 import { type SupportParts, supportReply } from './support-reply.ts';
+import { withSilent } from './silent-replies.ts';
 import { SharedRules } from './shared-rules.ts';
 import { type TrafficKernel, trafficReply } from './traffic.ts';
 import { watchGap } from './watch-gap.ts';
@@ -52,9 +53,11 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       const found = await asked(askedAt);
       const reply =
         (await found.answers.service(name, (rules) => shared.compare(rules, askedAt))) ?? unknownService(node, name);
-      const gap = watchGap(options.watches, options.clock.now());
+      const now = options.clock.now();
+      const gap = watchGap(options.watches, now);
       const notes = gap === undefined ? reply.notes : [...reply.notes, gap];
-      return { ...reply, notes, ...options.history.ofService(name, ownersIn(found.plan)) } satisfies ServiceReply;
+      const known = withSilent({ ...reply, notes }, options.silentEndpoints?.(), found.plan, now);
+      return { ...known, ...options.history.ofService(name, ownersIn(found.plan)) } satisfies ServiceReply;
     },
     '/v1/address': async (query, _signal, askedAt) => {
       const address = askedAddress(required(query, 'at'));

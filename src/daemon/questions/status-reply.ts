@@ -21,8 +21,10 @@ import type { Questioned } from '../../reconcile/questioned.ts';
 import { formatRealServer, realServerOf } from '../../state/real-server.ts';
 import { formatVirtualServer } from '../../state/virtual-server.ts';
 import type { EngineReport, RefusedListener } from '../../userspace/engine-report.ts';
+import type { SilentEndpoint } from '../../endpoint-check/endpoint-check.ts';
 import { conntrackUse } from './conntrack-use.ts';
 import type { History } from './history.ts';
+import { silentReply } from './silent-replies.ts';
 import { watchGap } from './watch-gap.ts';
 
 /** The properties of the daemon that stay the same while it runs. */
@@ -47,6 +49,8 @@ export interface StatusParts extends Identity {
   readonly cluster: Pick<Cluster, 'sliceCount'>;
   readonly history: History;
   readonly clock: Clock;
+  /** Endpoints that do not answer; undefined if endpoints are not checked. */
+  readonly silentEndpoints?: () => Iterable<SilentEndpoint> | undefined;
   /** Leftovers of other modes on this node. */
   readonly knownLeftovers?: { readonly texts: readonly string[] };
   /** Node ports at loopback addresses. */
@@ -106,11 +110,8 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
     syncs: syncsOf(parts),
     ...objects,
     refused,
-    draining: listed([...standing.draining], ({ id, server, since }) => ({
-      virtualServer: formatVirtualServer(id),
-      realServer: formatRealServer(realServerOf(server)),
-      sinceSeconds: Math.floor((clock.now() - since) / 1000),
-    })),
+    draining: drainingOf(parts),
+    ...silentOf(parts),
     repairs: history.repairs,
     ...(conntrack === undefined ? {} : { conntrack }),
     settings,
@@ -122,6 +123,14 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
   };
 }
 
+function drainingOf({ reconciler: { standing }, clock }: StatusParts): StatusReply['draining'] {
+  return listed([...standing.draining], ({ id, server, since }) => ({
+    virtualServer: formatVirtualServer(id),
+    realServer: formatRealServer(realServerOf(server)),
+    sinceSeconds: Math.floor((clock.now() - since) / 1000),
+  }));
+}
+
 async function userspaceOf({ localNodePorts }: StatusParts): Promise<Pick<StatusReply, 'userspace'>> {
   const report = await localNodePorts?.report();
   if (localNodePorts === undefined || report === undefined) return {};
@@ -130,6 +139,12 @@ async function userspaceOf({ localNodePorts }: StatusParts): Promise<Pick<Status
   const listeners = listening[4] + listening[6];
   const notServed = listed(refusedListeners, (one) => localNodePorts.refusedText(one));
   return { userspace: { listeners, connections, active, refused, failed: failedConnections, notServed } };
+}
+
+function silentOf({ silentEndpoints, clock, reconciler }: StatusParts): Pick<StatusReply, 'silent'> {
+  const silent = silentEndpoints?.();
+  if (silent === undefined) return {};
+  return { silent: listed([...silent], (endpoint) => silentReply(endpoint, reconciler.plan, clock.now())) };
 }
 
 /** Without ip_vs, its timeouts cannot be read; health has that reason already. */

@@ -15,6 +15,7 @@ const FAULT_REASONS: Readonly<Record<CommonFault['reason'], string>> = {
   'no-endpoint-used': 'NoEndpointUsed',
   'hints-ignored': 'HintsIgnored',
 };
+const SILENT = 'EndpointSilent';
 const FAULTS: ReadonlySet<string> = new Set(Object.values(FAULT_REASONS));
 
 /** Milliseconds that shutdown waits for pending Events. */
@@ -77,6 +78,16 @@ export class DaemonEvents {
     if (fault === undefined) return;
     const { reason, message: note } = fault;
     this.#recordFault(service, { type: 'Warning', reason: FAULT_REASONS[reason], action: PROGRAM, note, shared: true });
+  }
+
+  /** @param silent the number of silent endpoints; 0: an Event that was not written yet is not written any more */
+  endpointsSilent(service: NamespacedName, silent: number, all: number): void {
+    if (silent === 0) {
+      this.#events?.withdraw(subjectOf(service), new Set([SILENT]));
+      return;
+    }
+    const note = `${silent} of ${all} endpoints answer neither a node nor its clients (endpoint-check)`;
+    this.#recordFault(service, { type: 'Warning', reason: SILENT, action: PROGRAM, note, shared: true });
   }
 
   #recordFault(service: NamespacedName, text: EventText): void {

@@ -44,6 +44,7 @@ import { observeTraffic } from '../traffic/observe-traffic.ts';
 import { needsSync, noteEvent } from './source-events.ts';
 import { SyncPublisher, type SyncPublisherOptions } from './sync-publisher.ts';
 import { runUntilStopped } from './until-stopped.ts';
+import type { EndpointChecker } from '../endpoint-check/endpoint-checker.ts';
 import { watchConfig } from './watch-config.ts';
 
 /** Runs until SIGTERM, SIGINT or a configuration change. Resolves to the exit code. Leaves kernel objects in place. */
@@ -80,6 +81,7 @@ async function start(
   const health = new ProxyHealth(2 * config.syncPeriod, nodeName);
   const history = new History(clock, config.mode);
   let reconciler: Reconciler | undefined;
+  let endpointCheck: EndpointChecker | undefined;
   const nodeChanges = new NodeChanges({ config, log, end: () => stop.abort(1) });
   const programmed = Promise.withResolvers<void>();
   const onApplied = (event: SourceEvent): void => {
@@ -92,13 +94,7 @@ async function start(
   const remote = 'apiServer' in opened.origin;
   if (remote) follow();
 
-  const kernel = mode.createKernel({
-    log: log.child('kernel'),
-    onProgram: (program) => metrics.processStarted(program),
-    onRestoreFailure: (family) => metrics.iptablesRestoreFailed(family),
-    modeObserver: metrics,
-  });
-  started.defer(() => kernel.close());
+  const kernel = openKernel(mode, metrics, log, started);
   await kernel.probeScheduler(config.scheduler);
   const usable = await usableFamilies(kernel, config, log);
   logStart('kube-ipvs-proxy is starting', { node: nodeName, mode: config.mode }, usable, opened.origin, log);
@@ -107,7 +103,8 @@ async function start(
   const parts = { ...common, localNodePorts: openLocalNodePorts(config, metrics, log, started) };
   await listen(parts, started);
   const asked = { ...parts, clock, log, ...identityOf(nodeName, usable, config, opened) };
-  const questions = { ...asked, watches: metrics.watchStates, reconciler: () => reconciler };
+  const late = { reconciler: () => reconciler, silentEndpoints: () => endpointCheck?.silent() };
+  const questions = { ...asked, ...late, watches: metrics.watchStates };
   started.defer(await openQuerySocket(config.querySocket, questions));
   const nodeSettings = await setUpKernel(kernel, config, log, (note) => events.sysReadOnly(note));
   watchConfig(config, stop, started, log);
@@ -119,9 +116,44 @@ async function start(
   // Call this after the checks of our Node: it creates kube-ipvs0, which would remain if a check failed.
   await kernel.prepare();
 
-  reconciler = startReconciler({ ...parts, ...usable, planConfig, nodeSettings }, started);
+  endpointCheck = await checkEndpoints(parts, () => reconciler, started);
+  reconciler = startReconciler({ ...parts, ...usable, planConfig, nodeSettings, endpointCheck }, started);
   reconciler.clusterChanged();
   programmed.resolve(reconciler.bootstrapped());
+}
+
+function openKernel(mode: Mode, metrics: ProxyMetrics, log: Log, started: AsyncDisposableStack): Kernel {
+  const kernel = mode.createKernel({
+    log: log.child('kernel'),
+    onProgram: (program) => metrics.processStarted(program),
+    onRestoreFailure: (family) => metrics.iptablesRestoreFailed(family),
+    modeObserver: metrics,
+  });
+  started.defer(() => kernel.close());
+  return kernel;
+}
+
+/** Returns undefined if endpoints are not checked: then nothing of it is loaded or read. */
+async function checkEndpoints(
+  { config, kernel, metrics, events, control }: Pick<Parts, 'config' | 'kernel' | 'metrics' | 'events' | 'control'>,
+  reconciler: () => Reconciler | undefined,
+  started: AsyncDisposableStack,
+): Promise<EndpointChecker | undefined> {
+  const { endpointCheck: wanted } = config;
+  if (wanted === 'off') return undefined;
+  const { openEndpointCheck } = await import('../endpoint-check/open-endpoint-check.ts');
+  const checker = await openEndpointCheck({
+    wanted,
+    kernel,
+    metrics,
+    clock,
+    log: control.log.child('endpoint-check'),
+    ownerOf: (key) => reconciler()?.plan.ownerOf(key),
+    onJudged: (services) => reconciler()?.endpointsJudged(services),
+    onSilent: events.endpointsSilent.bind(events),
+  });
+  started.defer(() => checker.stop());
+  return checker;
 }
 
 function openEvents(
@@ -172,6 +204,7 @@ interface Parts {
   readonly events: DaemonEvents;
   readonly history: History;
   readonly nodeSettings: NodeSettings;
+  readonly endpointCheck: EndpointChecker | undefined;
   readonly knownLeftovers: KnownLeftovers;
   readonly lock: DaemonLock;
   readonly localNodePorts: LocalNodePorts;
@@ -194,8 +227,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     listenOn: () => reconciler.healthCheckAddresses,
     clock,
     log,
-    // A daemon in another mode would write again what we remove.
-    onServing: () => void parts.lock.taken.then(() => removeOthers(mode, modeParts, started)),
+    onServing: () => startOthers(parts, modeParts, started),
     ...podPreparation(parts, started),
     localNodePorts: parts.localNodePorts,
     onDeviceMade: () => mode.logDeleter(modeParts),
@@ -210,6 +242,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     minSyncPeriodMs: config.minSyncPeriod,
     drainTimeoutMs: config.drainTimeout,
     nodeSettings: parts.nodeSettings,
+    endpointVerdicts: parts.endpointCheck,
     clock,
     log,
     observer,
@@ -225,11 +258,8 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   observeTraffic({ config, kernel, metrics, cluster, plan: () => reconciler.plan, log: control.log });
   metrics.observeEstimation(() => estimationRuns(kernel));
   health.started(families, clock.now());
-  const stopWatch = kernel.watchNode(
-    () => reconciler.nodeAddressesChanged(),
-    (reason) => reconciler.kernelStateLost(reason),
-  );
-  started.defer(stopWatch);
+  const onAddresses = (): void => reconciler.nodeAddressesChanged();
+  started.defer(kernel.watchNode(onAddresses, (reason) => reconciler.kernelStateLost(reason)));
   return reconciler;
 }
 
@@ -251,6 +281,13 @@ function openServiceHealth(
 
 function modePartsOf({ config, iptables, knownLeftovers, metrics }: Parts, log: Log): ModeParts {
   return { config, log, iptables, knownLeftovers, onProgram: (program) => metrics.processStarted(program) };
+}
+
+/** Starts what waits for the first sync. */
+function startOthers({ mode, lock, endpointCheck }: Parts, modeParts: ModeParts, started: AsyncDisposableStack): void {
+  // A daemon in another mode would write again what we remove.
+  void lock.taken.then(() => removeOthers(mode, modeParts, started));
+  endpointCheck?.start();
 }
 
 function removeOthers(mode: Mode, parts: ModeParts, started: AsyncDisposableStack): void {

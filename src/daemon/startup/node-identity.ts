@@ -45,6 +45,7 @@ export function planConfigOf(
     ...(config.masqueradePorts === undefined ? {} : { masqueradePorts: config.masqueradePorts }),
     unboundCidrs: config.unboundCidrs,
     localRouteCidrs: config.localRouteCidrs,
+    checksEndpoints: config.endpointCheck !== 'off',
     servesExternalIps: gateEnabled(config.featureGates, 'AllowServiceExternalIPs'),
     ...ofMode,
     ...(ofMode.namesServicePorts === true ? { forwardsInvalid: config.conntrack.tcpBeLiberal } : {}),

@@ -21,7 +21,7 @@ const IGNORE_WEIGHTS: ReadonlySet<string> = new Set(['rr', 'lc', 'dh']);
 export function unmetWarnings(
   definition: Asking,
   node: Pick<NodeView, 'missingSchedulers'>,
-  config: Pick<PlanConfig, 'scheduler'>,
+  config: Pick<PlanConfig, 'scheduler' | 'checksEndpoints'>,
 ): readonly PlanWarning[] {
   return unmetRequests(definition, node, config)
     .filter(
@@ -34,12 +34,12 @@ export function unmetWarnings(
 export function unmetRequests(
   definition: Asking,
   node: Pick<NodeView, 'missingSchedulers'>,
-  config: Pick<PlanConfig, 'scheduler'>,
+  config: Pick<PlanConfig, 'scheduler' | 'checksEndpoints'>,
 ): readonly UnmetRequest[] {
   const { requests, asked, affinitySeconds, ports } = definition;
   if (requests === undefined) return EMPTY;
   const unmet: UnmetRequest[] = [];
-  const { scheduler, schedulerFlags, weights, affinityPrefix, onePacket } = requests;
+  const { scheduler, schedulerFlags, weights, affinityPrefix, onePacket, endpointCheck } = requests;
   const inForce = schedulerOf(definition, node, config);
   const missing = scheduler === undefined ? undefined : node.missingSchedulers?.get(scheduler);
   if (missing !== undefined)
@@ -54,6 +54,10 @@ export function unmetRequests(
     useless('session-affinity-mask', 'sessionAffinity is not ClientIP');
   if (onePacket === true && !ports.some(({ protocol }) => protocol === 'UDP'))
     useless('one-packet', 'no port of the Service is of UDP');
+  if (endpointCheck === true && !ports.some(({ protocol }) => protocol === 'TCP'))
+    useless('endpoint-check', 'no port of the Service is of TCP');
+  else if (endpointCheck === true && config.checksEndpoints === false)
+    useless('endpoint-check', 'the node has --ipvs-endpoint-check=off');
   return unmet;
 }
 

@@ -3,6 +3,7 @@ import type { CommonFault } from '../../explain/common-fault.ts';
 import { type NamespacedName, namespacedName } from '../../base/service/names.ts';
 import type { Cluster } from '../../model/cluster.ts';
 import { nodeIps } from '../../model/node.ts';
+import type { ServiceModel } from '../../model/service-model.ts';
 import type { TriggerTime } from '../../model/trigger-time.ts';
 import { planNodeEntries } from '../../plan/ipvs/node-entries.ts';
 import { type Consequences, NodePlan } from '../../plan/node/node-plan.ts';
@@ -10,8 +11,9 @@ import { nodePortProblem } from '../../plan/node-port-addresses.ts';
 import type { NodeView, PlanConfig } from '../../plan/plan-config.ts';
 import { planService } from '../../plan/service/plan-service.ts';
 import type { SchedulerCheck } from './scheduler-check.ts';
+import type { EndpointVerdicts } from './endpoint-verdicts.ts';
 import { ServingReport } from './serving-report.ts';
-import type { PlanWarning } from '../../plan/service-plan.ts';
+import type { PlanWarning, ServicePlan } from '../../plan/service-plan.ts';
 import { sharePlan } from '../../plan/share-plan.ts';
 import type { Log } from '../../observe/log/log.ts';
 import type { WarningLog } from './warning-log.ts';
@@ -37,6 +39,8 @@ export interface DesiredStateOptions {
   readonly warningLog?: WarningLog;
   /** Checks the schedulers that Services ask for; undefined: the kernel has all of them. */
   readonly schedulers?: SchedulerCheck;
+  /** Undefined: endpoints are not checked. */
+  readonly endpointVerdicts?: EndpointVerdicts | undefined;
   /** The value of --bind-address, which replaces the node's address of the same family. */
   readonly nodeIpOverride: IpAddress | undefined;
   /** Called when Services or their slices have changed, before they are planned. */
@@ -54,6 +58,8 @@ export class DesiredState {
   #interfaceAddresses: readonly IpAddress[] = [];
   readonly #serving: ServingReport;
   #everythingStale = true;
+  /** Services whose endpoints were judged since they were planned. */
+  readonly #judged = new Set<NamespacedName>();
 
   constructor(options: DesiredStateOptions) {
     this.#options = options;
@@ -83,6 +89,11 @@ export class DesiredState {
     return plan;
   }
 
+  /** Makes the next refresh() plan these Services again. */
+  endpointsJudged(services: Iterable<NamespacedName>): void {
+    for (const service of services) this.#judged.add(service);
+  }
+
   /** Plans the services that changed since the last call, or all services if the node changed. */
   async refresh(yielder: Yielder): Promise<Refresh> {
     const changes = this.#options.cluster.takeChanges();
@@ -92,7 +103,9 @@ export class DesiredState {
     const all = this.#everythingStale || changes.nodeChanged;
     this.#everythingStale = false;
     // The changed services include those that were deleted.
-    const names = all ? new Set([...this.#options.cluster.names(), ...changes.services]) : changes.services;
+    const changed = new Set([...changes.services, ...this.#judged]);
+    this.#judged.clear();
+    const names = all ? new Set([...this.#options.cluster.names(), ...changed]) : changed;
     const node = this.nodeView();
     if (all) this.#planNodeEntries();
     let udpChanged = false;
@@ -128,12 +141,19 @@ export class DesiredState {
   #replan(name: NamespacedName, node: NodeView): Consequences {
     const before = this.plan.service(name);
     const service = this.#options.cluster.service(name);
-    const after = service === undefined ? undefined : sharePlan(planService(service, node, this.#options.plan), before);
-    if (service === undefined || after === undefined) this.#serving.deleted(name);
-    else this.#serving.planned(service, after, this.#options.cluster.slices(name), node);
+    const after = service === undefined ? undefined : sharePlan(this.#plan(service, node), before);
+    if (service === undefined || after === undefined) {
+      this.#serving.deleted(name);
+      this.#options.endpointVerdicts?.deleted(name);
+    } else this.#serving.planned(service, after, this.#options.cluster.slices(name), node);
     const consequences = this.plan.replace(name, after);
     if (after !== undefined && after.warnings.length > 0) this.#report(name, before?.warnings ?? [], after.warnings);
     return consequences;
+  }
+
+  #plan(service: ServiceModel, node: NodeView): ServicePlan {
+    const plan = planService(service, node, this.#options.plan);
+    return this.#options.endpointVerdicts?.apply(service, plan) ?? plan;
   }
 
   #report(name: NamespacedName, before: readonly PlanWarning[], after: readonly PlanWarning[]): void {

@@ -106,13 +106,14 @@ describe('reading our own document', () => {
 
 const SCHEDULERS = 'rr, wrr, lc, wlc, lblc, lblcr, dh, sh, mh, sed, nq, fo, ovf, twos';
 const NAMES =
-  'scheduler, scheduler-flags, weights, connection-limit, drain-timeout, session-affinity-mask, one-packet, forwarding';
+  'scheduler, scheduler-flags, weights, connection-limit, drain-timeout, session-affinity-mask, one-packet, forwarding, endpoint-check';
 const entry = (fields: string): string => `serviceDefaults: [{${fields}}]`;
 const withSelector = (selector: string): string => entry(`selector: ${selector}, annotations: {scheduler: lc}`);
 const withAnnotations = (annotations: string): string => entry(`selector: {}, annotations: ${annotations}`);
 
 /** Each has one mistake: the path of the field, and what is wrong with it. */
 const BAD: readonly (readonly [fields: string, path: string, text: string])[] = [
+  ['endpointCheck: on', 'endpointCheck', 'want one of off, observe, act, got true'],
   ['serviceAnnotations: none', 'serviceAnnotations', `want a list of some of ${NAMES}, got "none"`],
   ['serviceAnnotations: [weights, limits]', 'serviceAnnotations[1]', `want one of ${NAMES}, got "limits"`],
   ['serviceDefaults: {}', 'serviceDefaults', 'want a list of objects with selector and annotations, got {}'],
@@ -261,6 +262,15 @@ describe('serviceAnnotations', () => {
   });
 });
 
+test.each([
+  ['observe', 'observe'],
+  ['"off"', 'off'],
+  ['off', 'off'],
+  ['act', 'act'],
+])('endpointCheck: %s replaces the flag', (text, wanted) => {
+  expect(configOf(`endpointCheck: ${text}`, '--ipvs-endpoint-check=observe').endpointCheck).toBe(wanted);
+});
+
 test('/configz has our fields, apart from those of kube-proxy', () => {
   expect(configz(configOf(`serviceAnnotations: [weights]\n${withAnnotations('{scheduler: lc}')}`))).toMatchObject({
     'kubeproxy.config.k8s.io': { mode: 'ipvs' },
@@ -272,9 +282,11 @@ test('/configz has our fields, apart from those of kube-proxy', () => {
 });
 
 test('what is written is read back the same', () => {
-  const { settings, serviceAnnotations, serviceDefaults } = configOf(`serviceAnnotations: [weights]${DEFAULTS}`);
-  const text = writeConfigDocument(settings, { serviceAnnotations, serviceDefaults });
-  expect(readConfigDocument(text, 'f.yaml').own).toEqual({ serviceAnnotations, serviceDefaults });
+  const { settings, endpointCheck, serviceAnnotations, serviceDefaults } = configOf(
+    `serviceAnnotations: [weights]\nendpointCheck: act${DEFAULTS}`,
+  );
+  const own = { endpointCheck, serviceAnnotations, serviceDefaults };
+  expect(readConfigDocument(writeConfigDocument(settings, own), 'f.yaml').own).toEqual(own);
 });
 
 test('the schema of the chart knows the same annotations', () => {

@@ -107,6 +107,7 @@ const CASES: readonly Case[] = [
     { localRouteCidrs: ['10.96.0.0/12', 'fd00:96::/112'].map((text) => parseCidr(text)!) },
   ],
   [[IPVS, '--ipvs-run-estimation=false'], undefined, { runEstimation: false }],
+  [[IPVS, '--ipvs-endpoint-check=act'], undefined, { endpointCheck: 'act' }],
   [[IPVS, '--ipvs-run-estimation=true'], undefined, { runEstimation: true }],
   [
     [IPVS, '--service-metrics-selector=tier in (front)'],
@@ -215,6 +216,7 @@ const CASES: readonly Case[] = [
       unboundCidrs: [],
       localRouteCidrs: [],
       runEstimation: undefined,
+      endpointCheck: 'off',
       nodeIpOverride: undefined,
       hostnameOverride: undefined,
       drainTimeout: 0,

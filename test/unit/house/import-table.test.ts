@@ -15,6 +15,7 @@ const TABLE: Record<string, { readonly values: readonly string[]; readonly types
   state: { values: [] },
   plan: { values: ['model', 'state'], types: ['config'] },
   diff: { values: ['state'] },
+  'endpoint-check': { values: ['state'] },
   explain: { values: ['model', 'plan', 'state', 'diff'] },
   netlink: { values: [] },
   kernel: { values: ['state', 'netlink'], types: ['observe'] },
@@ -30,6 +31,7 @@ const TABLE: Record<string, { readonly values: readonly string[]; readonly types
       'plan',
       'state',
       'diff',
+      'endpoint-check',
       'explain',
       'netlink',
       'kernel',
@@ -60,9 +62,10 @@ const INNER: Record<string, readonly string[]> = {
   'kernel/nftables': ['', 'iptables', 'linux'],
   'daemon/startup': [],
   'daemon/traffic': [],
+  'daemon/endpoint-check': ['startup'],
   'daemon/questions': ['startup'],
   'daemon/modes': ['startup'],
-  'daemon/run': ['modes', 'questions', 'startup', 'traffic'],
+  'daemon/run': ['endpoint-check', 'modes', 'questions', 'startup', 'traffic'],
   'daemon/shadow': ['modes', 'questions', 'startup', 'run'],
 };
 
@@ -113,13 +116,12 @@ describe('the import table', () => {
     expect([...new Set(inner)].filter((one) => one !== own && !allowed.includes(one))).toEqual([]);
   });
 
-  test.each(sourceFiles().filter((file) => /^(model|plan|state|diff|explain|fleet\/facts)\//.test(file)))(
-    '%s is pure',
-    (file) => {
-      const text = readFileSync(path.join(ROOT, file), 'utf8');
-      expect(text).not.toMatch(
-        /\bprocess\.|\bDate\.now\(|new Date\(\)|Math\.random\(|\basync\b|\bPromise\b|\bsetTimeout\b/,
-      );
-    },
-  );
+  test.each(
+    sourceFiles().filter((file) => /^(model|plan|state|diff|endpoint-check|explain|fleet\/facts)\//.test(file)),
+  )('%s is pure', (file) => {
+    const text = readFileSync(path.join(ROOT, file), 'utf8');
+    expect(text).not.toMatch(
+      /\bprocess\.|\bDate\.now\(|new Date\(\)|Math\.random\(|\basync\b|\bPromise\b|\bsetTimeout\b/,
+    );
+  });
 });

@@ -54,6 +54,8 @@ test.each<[ServiceAnnotation, string, ServiceRequests]>([
   ['session-affinity-mask', '/33', { affinityPrefix: { 6: 33 } }],
   ['one-packet', 'true', { onePacket: true }],
   ['one-packet', 'false', {}],
+  ['endpoint-check', 'true', { endpointCheck: true }],
+  ['endpoint-check', 'false', {}],
   ['forwarding', 'tunnel', { forwarding: 'tunnel' }],
   ['forwarding', 'tunnel-gre', { forwarding: 'tunnel', encapsulation: { type: 'gre' } }],
   ['forwarding', 'tunnel-gue', { forwarding: 'tunnel', encapsulation: { type: 'gue', port: toPort(6080)! } }],

@@ -43,6 +43,16 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
     },
   ],
   [
+    'a connect to an endpoint that may be silent',
+    () => metrics.endpointAsked('refused'),
+    { 'kubeipvs_endpoint_connects_total{result="refused"}': 1 },
+  ],
+  [
+    'endpoints that are checked',
+    () => metrics.observeEndpoints(() => ({ trusted: 5, suspected: 0, silent: 2 })),
+    { 'kubeipvs_checked_endpoints{state="silent"}': 2, 'kubeipvs_checked_endpoints{state="suspected"}': 0 },
+  ],
+  [
     'a sync that went well',
     () => metrics.syncFinished(sync({ durationMs: 3, kind: 'first', draining: 7 }), NOW),
     {

@@ -1,0 +1,8 @@
+/** What is done about endpoints that do not answer: nothing, tell of them, or let new connections go to others. */
+export const ENDPOINT_CHECK_MODES = ['off', 'observe', 'act'] as const;
+
+export type EndpointCheckMode = (typeof ENDPOINT_CHECK_MODES)[number];
+
+export function isEndpointCheckMode(text: string): text is EndpointCheckMode {
+  return (ENDPOINT_CHECK_MODES as readonly string[]).includes(text);
+}

@@ -1,0 +1,242 @@
+import { counted } from '../../base/text/counted.ts';
+import { errorText } from '../../base/text/error-text.ts';
+import type { NamespacedName } from '../../base/service/names.ts';
+import {
+  EndpointCheck,
+  type Question,
+  type SilentEndpoint,
+  type Verdict,
+} from '../../endpoint-check/endpoint-check.ts';
+import { type ConnectResult, type EndpointState, trafficText } from '../../endpoint-check/endpoint-state.ts';
+import { LookTiming } from '../../endpoint-check/look-timing.ts';
+import { TrafficSince } from '../../endpoint-check/traffic-since.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
+import type { ServiceModel } from '../../model/service-model.ts';
+import type { Log } from '../../observe/log/log.ts';
+import { LogOnChange } from '../../observe/log/log-on-change.ts';
+import { isCheckable, withoutSilent } from '../../plan/service/without-silent.ts';
+import type { ServicePlan } from '../../plan/service-plan.ts';
+import type { EndpointVerdicts } from '../../reconcile/desired/endpoint-verdicts.ts';
+import { WarningLog } from '../../reconcile/desired/warning-log.ts';
+import type { Clock } from '../../reconcile/timing/clock.ts';
+import {
+  type Endpoint,
+  type RealServerKey,
+  formatRealServer,
+  realServerKey,
+  realServerOf,
+} from '../../state/real-server.ts';
+import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import type { LeftSilent } from './left-silent.ts';
+
+const CONNECT_TIMEOUT_MS = 1_000;
+/** The shortest time between two looks. */
+const LOOK_MS = 500;
+
+export interface EndpointCheckerOptions {
+  /** Whether silent endpoints get no new connections. */
+  readonly acts: boolean;
+  readonly kernel: Pick<KernelReader, 'getVirtualServerStats' | 'getRealServerStats'>;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Which endpoints an earlier run had found silent. */
+  readonly left: LeftSilent;
+  readonly connect: (endpoint: Endpoint, timeoutMs: number) => Promise<ConnectResult>;
+  readonly hasLinkTo: (address: Endpoint['address']) => Promise<boolean>;
+  /** The Service that has a virtual server. */
+  readonly ownerOf: (key: VirtualServerKey) => NamespacedName | undefined;
+  /** Called when the plans of Services are to be changed by verdicts. */
+  readonly onJudged: (services: ReadonlySet<NamespacedName>) => void;
+  /** Called with the number of silent endpoints of a Service and of all its endpoints. */
+  readonly onSilent: (service: NamespacedName, silent: number, all: number) => void;
+  readonly onConnected: (result: ConnectResult) => void;
+}
+
+/** The part of a Service that is checked. */
+interface CheckedService {
+  readonly ids: readonly VirtualServerId[];
+  readonly endpoints: number;
+}
+
+/**
+ * Looks for endpoints that do not answer: reads the counters of IPVS, connects to those that seem silent, and tells the
+ * plan. It reads nothing while no Service asks for it.
+ */
+export class EndpointChecker implements EndpointVerdicts {
+  readonly #options: EndpointCheckerOptions;
+  readonly #check = new EndpointCheck();
+  readonly #since = new TrafficSince();
+  readonly #timing = new LookTiming();
+  readonly #services = new Map<NamespacedName, CheckedService>();
+  readonly #warnings: WarningLog;
+  readonly #failure: LogOnChange;
+  #left: LeftSilent;
+  /** Services that were judged before the first sync ended; undefined after it. */
+  #early: Set<NamespacedName> | undefined = new Set();
+  #lookedAt = -Infinity;
+  #looking = false;
+  #cancelLook: () => void = () => {};
+  #cancelAsk: () => void = () => {};
+  #stopped = false;
+
+  constructor(options: EndpointCheckerOptions) {
+    this.#options = options;
+    this.#left = options.left;
+    this.#warnings = new WarningLog(options.log, options.clock);
+    this.#failure = new LogOnChange(
+      (sentence) => options.log.warn(sentence),
+      () => options.log.info('counters of endpoints can be read again'),
+    );
+  }
+
+  /** Must be called after the first sync: what an earlier run left is known then, and a later weight of 0 has other reasons. */
+  start(): void {
+    this.#left = new Map();
+    const left = [...this.#check.silent()].length;
+    if (left > 0) this.#options.log.info(`${counted(left, 'endpoint')} had got no new connections, and is asked again`);
+    const early = this.#early ?? new Set();
+    this.#early = undefined;
+    if (early.size > 0) this.#options.onJudged(early);
+    this.#lookIn(this.#timing.next(false));
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#cancelLook();
+    this.#cancelAsk();
+  }
+
+  apply({ requests }: ServiceModel, plan: ServicePlan): ServicePlan {
+    const { service } = plan;
+    const checked = requests?.endpointCheck === true ? plan.virtualServers.filter(isCheckable) : [];
+    const keys = new Set<RealServerKey>();
+    const left = new Set<RealServerKey>();
+    for (const { virtualServer, realServers } of checked) {
+      const ofServer = this.#left.get(virtualServerKey(virtualServer));
+      for (const server of realServers) {
+        if (server.weight === 0) continue;
+        const key = realServerKey(server);
+        keys.add(key);
+        if (ofServer?.has(key) === true) left.add(key);
+      }
+    }
+    if (keys.size === 0) this.#services.delete(service);
+    else this.#services.set(service, { ids: checked.map(({ virtualServer }) => virtualServer), endpoints: keys.size });
+    this.#check.setEndpoints(service, keys, this.#options.clock.now(), (key) => left.has(key));
+    if (left.size > 0) this.#askNext();
+    return this.#options.acts ? withoutSilent(plan, this.#check.silentOf(service)) : plan;
+  }
+
+  deleted(service: NamespacedName): void {
+    this.#services.delete(service);
+    this.#check.setEndpoints(service, new Set(), this.#options.clock.now());
+  }
+
+  silent(): Iterable<SilentEndpoint> {
+    return this.#check.silent();
+  }
+
+  counts(): Readonly<Record<EndpointState['kind'], number>> {
+    return this.#check.counts();
+  }
+
+  #lookIn(ms: number): void {
+    this.#cancelLook();
+    if (!this.#stopped) this.#cancelLook = this.#options.clock.setTimer(() => void this.#look(), ms);
+  }
+
+  /** Looks as soon as may be, because a verdict waits for it. */
+  #lookSoon(): void {
+    if (!this.#looking) this.#lookIn(Math.max(0, this.#lookedAt + LOOK_MS - this.#options.clock.now()));
+  }
+
+  async #look(): Promise<void> {
+    let grew = false;
+    this.#looking = true;
+    try {
+      grew = await this.#readCounters();
+      this.#failure.end();
+    } catch (error) {
+      this.#failure.say(`failed to read the counters of endpoints: ${errorText(error)}`);
+    }
+    this.#looking = false;
+    this.#lookIn(this.#timing.next(grew));
+  }
+
+  /** Returns whether any packet has come since the last look. */
+  async #readCounters(): Promise<boolean> {
+    const { kernel, clock, ownerOf } = this.#options;
+    const services = new Map<NamespacedName, readonly VirtualServerId[]>();
+    for (const [service, { ids }] of this.#services) {
+      const own = ids.filter((id) => ownerOf(virtualServerKey(id)) === service);
+      if (own.length > 0) services.set(service, own);
+    }
+    if (services.size === 0) return false;
+    const beganAt = clock.now();
+    this.#lookedAt = beganAt;
+    const stats = await kernel.getVirtualServerStats([...services.values()].flat());
+    const look = this.#since.begin(services, stats);
+    const read = look.ids.length === 0 ? new Map<never, never>() : await kernel.getRealServerStats(look.ids);
+    this.#tell(this.#check.looked(this.#since.end(look, read), beganAt, clock.now()));
+    this.#askNext();
+    return look.grew;
+  }
+
+  #askNext(): void {
+    const { clock } = this.#options;
+    this.#cancelAsk();
+    const dueAt = this.#check.dueAt(clock.now());
+    if (this.#stopped || dueAt === Infinity) return;
+    this.#cancelAsk = clock.setTimer(() => this.#ask(), Math.max(0, dueAt - clock.now()));
+  }
+
+  #ask(): void {
+    for (const question of this.#check.takeDue(this.#options.clock.now())) void this.#connect(question);
+    this.#askNext();
+  }
+
+  async #connect(question: Question): Promise<void> {
+    const { clock, onConnected } = this.#options;
+    const result = await this.#resultOf(realServerOf(question.key));
+    if (this.#stopped) return;
+    onConnected(result);
+    this.#tell(this.#check.connected(question, result, clock.now()));
+    if (this.#check.awaitsLook(question)) this.#lookSoon();
+    this.#askNext();
+  }
+
+  async #resultOf(endpoint: Endpoint): Promise<ConnectResult> {
+    const { connect, hasLinkTo, log } = this.#options;
+    try {
+      const result = await connect(endpoint, CONNECT_TIMEOUT_MS);
+      return result === 'unanswered' && !(await hasLinkTo(endpoint.address)) ? 'not-sent' : result;
+    } catch (error) {
+      log.debug(2, `failed to check an endpoint: ${errorText(error)}`, { endpoint: formatRealServer(endpoint) });
+      return 'not-sent';
+    }
+  }
+
+  #tell(verdicts: readonly Verdict[]): void {
+    const { acts, log, onJudged, onSilent } = this.#options;
+    const services = new Set<NamespacedName>();
+    for (const { service, endpoint, isSilent, afterMs, traffic } of verdicts) {
+      services.add(service);
+      const name = formatRealServer(endpoint);
+      if (isSilent) {
+        const then = acts ? 'new connections go to others' : 'endpoint-check observes only';
+        this.#warnings.warn(service, {
+          reason: 'endpoint-silent',
+          message: `endpoint ${name} does not answer: ${trafficText(traffic)}, nor did it answer this node; ${then}`,
+        });
+      } else {
+        log.info(`endpoint ${name} answers again after ${Math.round(afterMs / 1000)} s`, { service });
+      }
+    }
+    for (const service of services) {
+      onSilent(service, this.#check.silentOf(service).size, this.#services.get(service)?.endpoints ?? 0);
+    }
+    if (!acts || services.size === 0) return;
+    if (this.#early === undefined) onJudged(services);
+    else for (const service of services) this.#early.add(service);
+  }
+}

@@ -1,0 +1,44 @@
+import type { EndpointCheckMode } from '../../base/endpoint-check-mode.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
+import type { Log } from '../../observe/log/log.ts';
+import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
+import type { Clock } from '../../reconcile/timing/clock.ts';
+import { estimationRuns } from '../startup/estimation.ts';
+import { connectOnce } from './connect-once.ts';
+import { EndpointChecker, type EndpointCheckerOptions } from './endpoint-checker.ts';
+import { readLeftSilent } from './left-silent.ts';
+import { hasLinkTo } from './own-link.ts';
+
+interface OpenOptions extends Pick<EndpointCheckerOptions, 'ownerOf' | 'onJudged' | 'onSilent'> {
+  readonly wanted: Exclude<EndpointCheckMode, 'off'>;
+  readonly kernel: KernelReader;
+  readonly metrics: ProxyMetrics;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Returns the checker of endpoints, which knows what an earlier run left. Call it before the first sync. */
+export async function openEndpointCheck({
+  wanted,
+  kernel,
+  metrics,
+  ...options
+}: OpenOptions): Promise<EndpointChecker> {
+  const acts = wanted === 'act';
+  if (!(await estimationRuns(kernel))) {
+    options.log.warn(
+      'no endpoint is found silent while net.ipv4.vs.run_estimation is 0: the kernel does not count packets',
+    );
+  }
+  const checker = new EndpointChecker({
+    ...options,
+    acts,
+    kernel,
+    left: acts ? await readLeftSilent(kernel) : new Map(),
+    connect: connectOnce,
+    hasLinkTo: (address) => hasLinkTo(address, kernel),
+    onConnected: (result) => metrics.endpointAsked(result),
+  });
+  metrics.observeEndpoints(() => checker.counts());
+  return checker;
+}

@@ -1,0 +1,188 @@
+import type { NamespacedName } from '../base/service/names.ts';
+import { type Endpoint, type RealServerKey, realServerOf } from '../state/real-server.ts';
+import {
+  type ConnectResult,
+  type EndpointState,
+  NO_TRAFFIC,
+  TRUSTED,
+  type Traffic,
+  afterConnect,
+  afterLook,
+  askAt,
+  awaitsLook,
+  restored,
+} from './endpoint-state.ts';
+import type { TrafficOf } from './traffic-since.ts';
+
+/** Connects that may be sent within a second, to all endpoints together. */
+const MOST_IN_SECOND = 100;
+
+/** An endpoint that is checked. It is another object when the endpoint was removed and added again. */
+interface Checked {
+  readonly service: NamespacedName;
+  readonly key: RealServerKey;
+  state: EndpointState;
+  asking: boolean;
+}
+
+/** An endpoint to connect to. */
+export type Question = Pick<Checked, 'service' | 'key'>;
+
+/** A verdict about an endpoint, or its end. */
+export interface Verdict {
+  readonly service: NamespacedName;
+  readonly endpoint: Endpoint;
+  readonly isSilent: boolean;
+  /** How long its verdict held, in ms; 0 at its begin. */
+  readonly afterMs: number;
+  /** What was counted until the verdict. */
+  readonly traffic: Traffic;
+}
+
+/** An endpoint that does not answer. */
+export interface SilentEndpoint {
+  readonly service: NamespacedName;
+  readonly endpoint: Endpoint;
+  readonly since: number;
+  readonly traffic: Traffic;
+}
+
+/** Decides which endpoints are silent, from counters and connects that others read and send. */
+export class EndpointCheck {
+  readonly #services = new Map<NamespacedName, Map<RealServerKey, Checked>>();
+  /** When each connect of the last second was sent. */
+  readonly #sent: number[] = [];
+
+  /**
+   * Replaces the endpoints of a Service; none: it is not checked any more. Those that remain keep what is known of them.
+   *
+   * @param wasSilent whether an earlier run had let no new connections go to an endpoint
+   */
+  setEndpoints(
+    service: NamespacedName,
+    keys: ReadonlySet<RealServerKey>,
+    now: number,
+    wasSilent: (key: RealServerKey) => boolean = () => false,
+  ): void {
+    const before = this.#services.get(service);
+    if (keys.size === 0) {
+      this.#services.delete(service);
+      return;
+    }
+    const after = new Map<RealServerKey, Checked>();
+    for (const key of keys) {
+      const state = wasSilent(key) ? restored(now) : TRUSTED;
+      after.set(key, before?.get(key) ?? { service, key, state, asking: false });
+    }
+    this.#services.set(service, after);
+  }
+
+  /** Must be called after each look. @param beganAt when the reading of its counters began */
+  looked(traffic: TrafficOf, beganAt: number, now: number): readonly Verdict[] {
+    const verdicts: Verdict[] = [];
+    for (const [service, ofService] of traffic) {
+      for (const checked of this.#services.get(service)?.values() ?? []) {
+        const seen = ofService.get(checked.key);
+        if (seen === undefined && checked.state.kind === 'trusted') continue;
+        verdicts.push(...this.#change(checked, afterLook(checked.state, seen ?? NO_TRAFFIC, beganAt, now), now));
+      }
+    }
+    return verdicts;
+  }
+
+  /** Returns the endpoints to connect to now, one of each Service in turn. Each needs a call of connected(). */
+  takeDue(now: number): readonly Question[] {
+    const room = this.#room(now);
+    const due: Checked[] = [];
+    const waiting = Array.from(this.#services.values(), (endpoints) => this.#due(endpoints, now));
+    for (let rank = 0; due.length < room; rank++) {
+      const next = waiting.flatMap((ofService) => ofService.slice(rank, rank + 1));
+      if (next.length === 0) break;
+      due.push(...next.slice(0, room - due.length));
+    }
+    // The Services that were asked come last the next time.
+    for (const { service } of due) {
+      const endpoints = this.#services.get(service);
+      if (endpoints === undefined || !this.#services.delete(service)) continue;
+      this.#services.set(service, endpoints);
+    }
+    for (const checked of due) {
+      checked.asking = true;
+      this.#sent.push(now);
+    }
+    return due;
+  }
+
+  /** Must be called with the result of each connect. Returns what changed by it. */
+  connected(question: Question, result: ConnectResult, now: number): readonly Verdict[] {
+    const checked = this.#services.get(question.service)?.get(question.key);
+    // The endpoint may have been removed meanwhile, and added again.
+    if (checked === undefined || checked !== question) return [];
+    checked.asking = false;
+    return this.#change(checked, afterConnect(checked.state, result, now), now);
+  }
+
+  /** Whether only a look is missing for a verdict about an endpoint that was asked. */
+  awaitsLook({ service, key }: Question): boolean {
+    return awaitsLook(this.#services.get(service)?.get(key)?.state ?? TRUSTED);
+  }
+
+  /** Returns when takeDue() has something next; Infinity if nothing is known yet. */
+  dueAt(now: number): number {
+    let next = Infinity;
+    for (const endpoints of this.#services.values()) {
+      for (const { asking, state } of endpoints.values()) if (!asking) next = Math.min(next, askAt(state));
+    }
+    const [first] = this.#sent;
+    return first !== undefined && this.#room(now) === 0 ? Math.max(next, first + 1000) : next;
+  }
+
+  /** Returns which endpoints of a Service are silent. */
+  silentOf(service: NamespacedName): ReadonlySet<RealServerKey> {
+    const silent = new Set<RealServerKey>();
+    for (const [key, { state }] of this.#services.get(service) ?? []) if (state.kind === 'silent') silent.add(key);
+    return silent;
+  }
+
+  *silent(): IterableIterator<SilentEndpoint> {
+    for (const endpoints of this.#services.values()) {
+      for (const { service, key, state } of endpoints.values()) {
+        if (state.kind !== 'silent') continue;
+        yield { service, endpoint: realServerOf(key), since: state.since, traffic: state.traffic };
+      }
+    }
+  }
+
+  /** Returns how many endpoints are in each state. */
+  counts(): Readonly<Record<EndpointState['kind'], number>> {
+    const counts = { trusted: 0, suspected: 0, silent: 0 };
+    for (const endpoints of this.#services.values()) {
+      for (const { state } of endpoints.values()) counts[state.kind] += 1;
+    }
+    return counts;
+  }
+
+  #due(endpoints: ReadonlyMap<RealServerKey, Checked>, now: number): Checked[] {
+    return Array.from(endpoints.values()).filter(({ asking, state }) => !asking && askAt(state) <= now);
+  }
+
+  /** Returns how many connects the budget allows. */
+  #room(now: number): number {
+    while (this.#sent[0] !== undefined && this.#sent[0] <= now - 1000) this.#sent.shift();
+    return MOST_IN_SECOND - this.#sent.length;
+  }
+
+  #change(checked: Checked, state: EndpointState, now: number): readonly Verdict[] {
+    const before = checked.state;
+    checked.state = state;
+    const { service, key } = checked;
+    const about = { service, endpoint: realServerOf(key) };
+    if (before.kind !== 'silent' && state.kind === 'silent') {
+      return [{ ...about, isSilent: true, afterMs: 0, traffic: state.traffic }];
+    }
+    if (before.kind === 'silent' && state.kind !== 'silent') {
+      return [{ ...about, isSilent: false, afterMs: now - before.since, traffic: before.traffic }];
+    }
+    return [];
+  }
+}

@@ -1,0 +1,108 @@
+import type { NamespacedName } from '../base/service/names.ts';
+import { type RealServerKey, realServerKey } from '../state/real-server.ts';
+import type { RealServerStats, VirtualServerStats } from '../state/server-stats.ts';
+import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
+import { NO_TRAFFIC, type Traffic, sum } from './endpoint-state.ts';
+
+/** Virtual servers whose real servers are read in one look. The Services that were read longest ago come first. */
+const MOST_READ = 2_000;
+
+/** A virtual server as it was last read. */
+interface Read {
+  /** Undefined if it was not read yet. */
+  readonly packets: number | undefined;
+  /** Whether packets had come at the last look. The kernel may sum up the counters of its real servers a little later. */
+  readonly grew: boolean;
+  readonly servers: ReadonlyMap<RealServerKey, Traffic>;
+}
+
+type Reads = Map<VirtualServerKey, Read>;
+
+const UNREAD: Read = { packets: undefined, grew: false, servers: new Map() };
+
+/** The traffic of the endpoints of each Service that was looked at; of an endpoint without traffic, there may be none. */
+export type TrafficOf = ReadonlyMap<NamespacedName, ReadonlyMap<RealServerKey, Traffic>>;
+
+/** What a look reads. */
+export interface Look {
+  readonly services: readonly NamespacedName[];
+  /** Those of their virtual servers that got packets. */
+  readonly ids: readonly VirtualServerId[];
+  readonly grew: boolean;
+}
+
+/** Remembers counters, to tell what has passed since. Only virtual servers that got packets are read. */
+export class TrafficSince {
+  #services = new Map<NamespacedName, Reads>();
+
+  /** Begins a look. @param services the virtual servers of each Service that is checked */
+  begin(
+    services: ReadonlyMap<NamespacedName, readonly VirtualServerId[]>,
+    stats: ReadonlyMap<VirtualServerKey, VirtualServerStats>,
+  ): Look {
+    const looked: NamespacedName[] = [];
+    const ids: VirtualServerId[] = [];
+    let anyGrew = false;
+    for (const service of this.#longestAgoFirst(services)) {
+      const before = this.#services.get(service);
+      const after: Reads = new Map();
+      const grown: VirtualServerId[] = [];
+      for (const id of services.get(service) ?? []) {
+        const key = virtualServerKey(id);
+        const packets = stats.get(key)?.incomingPackets;
+        if (packets === undefined) continue;
+        const last = before?.get(key) ?? UNREAD;
+        const grew = packets !== last.packets;
+        anyGrew ||= grew;
+        if (grew || last.grew) grown.push(id);
+        after.set(key, { ...last, packets, grew });
+      }
+      if (grown.length > 0 && ids.length > 0 && ids.length + grown.length > MOST_READ) continue;
+      ids.push(...grown);
+      looked.push(service);
+      this.#services.delete(service);
+      this.#services.set(service, after);
+    }
+    return { services: looked, ids, grew: anyGrew };
+  }
+
+  /** Ends a look. Returns what has passed the endpoints of the Services since they were last read. */
+  end({ services }: Look, read: ReadonlyMap<VirtualServerKey, readonly RealServerStats[]>): TrafficOf {
+    const traffic = new Map<NamespacedName, ReadonlyMap<RealServerKey, Traffic>>();
+    for (const service of services) {
+      const sums = new Map<RealServerKey, Traffic>();
+      traffic.set(service, sums);
+      const reads = this.#services.get(service);
+      for (const [key, before] of reads ?? []) {
+        const stats = read.get(key);
+        if (stats === undefined) continue;
+        const servers = new Map(stats.map((server) => [realServerKey(server), trafficOf(server)]));
+        reads?.set(key, { ...before, servers });
+        for (const [of, now] of servers) {
+          sums.set(of, sum(sums.get(of) ?? NO_TRAFFIC, growth(before.servers.get(of), now)));
+        }
+      }
+    }
+    return traffic;
+  }
+
+  #longestAgoFirst(services: ReadonlyMap<NamespacedName, readonly VirtualServerId[]>): NamespacedName[] {
+    for (const service of this.#services.keys()) if (!services.has(service)) this.#services.delete(service);
+    return [...Array.from(services.keys()).filter((name) => !this.#services.has(name)), ...this.#services.keys()];
+  }
+}
+
+function trafficOf({ connections, incomingPackets, outgoingPackets }: Traffic): Traffic {
+  return { connections, incomingPackets, outgoingPackets };
+}
+
+/** The counters begin anew when another program resets them, or when a real server is added again. */
+function growth(last: Traffic | undefined, now: Traffic): Traffic {
+  if (last === undefined) return NO_TRAFFIC;
+  if (now.incomingPackets < last.incomingPackets || now.outgoingPackets < last.outgoingPackets) return NO_TRAFFIC;
+  return {
+    connections: Math.max(0, now.connections - last.connections),
+    incomingPackets: now.incomingPackets - last.incomingPackets,
+    outgoingPackets: now.outgoingPackets - last.outgoingPackets,
+  };
+}

@@ -1,0 +1,188 @@
+import { expect, jest, test } from '@jest/globals';
+import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
+import { listed, service } from '../../support/objects.ts';
+import { CheckedEndpoints, checkedService, endpointsOf } from '../../support/checked-endpoints.ts';
+import { statusLines } from '../../../src/command/status.ts';
+import type { ServiceReply, StatusReply } from '../../../src/explain/replies.ts';
+import { questionsOf } from '../../support/questions.ts';
+import type { EndpointCheckerOptions } from '../../../src/daemon/endpoint-check/endpoint-checker.ts';
+
+const [A, B, C] = ['10.244.0.5', '10.244.0.6', '10.244.0.7'] as const;
+
+/** One Service with three endpoints, after the first sync and its first look. */
+async function started(
+  change: Partial<EndpointCheckerOptions> = {},
+  kernel = new FakeKernel(),
+  silent: readonly string[] = [],
+): Promise<CheckedEndpoints> {
+  const bed = await CheckedEndpoints.on(kernel, change);
+  for (const address of silent) bed.silent.add(address);
+  await bed.run.take(...listed([checkedService('web', '10.96.0.10')], [endpointsOf('web', [A, B, C])]));
+  bed.checker.start();
+  await bed.pass(4_000);
+  return bed;
+}
+
+test('a silent endpoint gets weight 0 within seven seconds, in the kernel as in the plan, and its weight when it answers', async () => {
+  const bed = await started();
+  bed.silent.add(B);
+  await bed.pass(7_000);
+  expect(bed.weights()).toEqual({ [A]: 1, [B]: 0, [C]: 1 });
+  expect(bed.run.log.lines).toContainEqual(
+    'warn: endpoint 10.244.0.6:8080 does not answer: 20 packets of 4 new connections to it, 0 back, nor did it answer this node; new connections go to others',
+  );
+  // A full check finds nothing to repair, again and again.
+  await bed.pass(65_000);
+  expect(bed.run.reports.filter(({ kind }) => kind === 'full').length).toBeGreaterThan(1);
+  expect(bed.run.reports.flatMap(({ drift }) => drift)).toEqual([]);
+  expect((await bed.run.reconciler.answers.difference(new AbortController().signal)).ops).toEqual([]);
+  bed.silent.delete(B);
+  await bed.pass(31_000);
+  expect(bed.weights()).toEqual({ [A]: 1, [B]: 1, [C]: 1 });
+  expect(bed.run.log.lines).toContainEqual(
+    expect.stringMatching(/^info: endpoint 10\.244\.0\.6:8080 answers again after \d+ s$/),
+  );
+  expect(bed.told).toEqual(['default/web 1/3', 'default/web 0/3']);
+});
+
+test('status and explain name a silent endpoint, since when, and why', async () => {
+  const bed = await started();
+  bed.silent.add(B);
+  await bed.pass(6_500);
+  const { ask } = questionsOf(bed.kernel, bed.run, false, undefined, () => bed.checker.silent());
+  const lines = statusLines((await ask('/v1/status')) as StatusReply);
+  const why = 'has not answered for 2 s (20 packets of 4 new connections to it, 0 back); it gets no new connections';
+  expect(lines.join(' ').replaceAll(/ +/g, ' ')).toContain(
+    `endpoints that do not answer (1): default/web: 10.244.0.6:8080 ${why}`,
+  );
+  const { ok, ports } = (await ask('/v1/service?namespace=default&name=web')) as ServiceReply;
+  expect([ok, ports[0]?.addresses[0]?.state]).toEqual([true, 'as planned']);
+  expect(ports[0]?.endpoints.map(({ weight, why: reason }) => [weight, reason])).toEqual([
+    [1, undefined],
+    [0, why],
+    [1, undefined],
+  ]);
+  bed.silent.add(A);
+  await bed.pass(8_000);
+  const { silent } = (await ask('/v1/status')) as StatusReply;
+  expect(silent?.first.map(({ endpoint, used }) => [endpoint, used])).toEqual([
+    ['10.244.0.5:8080', true],
+    ['10.244.0.6:8080', true],
+  ]);
+});
+
+test('an endpoint that answers its clients, but not this node, is never silent', async () => {
+  const bed = await started();
+  bed.closedToNode.add(B);
+  await bed.pass(60_000);
+  expect(bed.weights()).toEqual({ [A]: 1, [B]: 1, [C]: 1 });
+  expect(bed.connects).toEqual([]);
+});
+
+test('if more than half are silent, all are used', async () => {
+  const bed = await started();
+  bed.silent.add(A).add(B);
+  await bed.pass(10_000);
+  expect([...bed.checker.silent()]).toHaveLength(2);
+  expect(bed.weights()).toEqual({ [A]: 1, [B]: 1, [C]: 1 });
+  bed.silent.delete(A);
+  await bed.pass(10_000);
+  expect(bed.weights()).toEqual({ [A]: 1, [B]: 0, [C]: 1 });
+});
+
+test('while this node has no link, no endpoint is silent', async () => {
+  const bed = await started();
+  bed.isUnplugged = true;
+  await bed.pass(30_000);
+  expect([...bed.checker.silent()]).toEqual([]);
+});
+
+test('observe reports a silent endpoint and changes nothing', async () => {
+  const bed = await started({ acts: false });
+  bed.silent.add(B);
+  await bed.pass(10_000);
+  expect(bed.weights()).toEqual({ [A]: 1, [B]: 1, [C]: 1 });
+  expect(bed.run.log.lines.join('\n')).toMatch(
+    /endpoint 10\.244\.0\.6:8080 does not answer.*endpoint-check observes only/,
+  );
+  expect(bed.checker.counts()).toEqual({ trusted: 2, suspected: 0, silent: 1 });
+});
+
+test('an endpoint that the API removes and adds again is used at once', async () => {
+  const bed = await started();
+  bed.silent.add(B);
+  await bed.pass(8_000);
+  const change = (addresses: readonly string[]) =>
+    bed.run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: endpointsOf('web', addresses) } });
+  await change([A, C]);
+  bed.silent.delete(B);
+  await change([A, B, C]);
+  expect(bed.weights()).toEqual({ [A]: 1, [B]: 1, [C]: 1 });
+});
+
+test('a restart keeps weight 0 until the endpoint answers, which it is asked at once', async () => {
+  const before = await started();
+  before.silent.add(B);
+  await before.pass(8_000);
+  before.checker.stop();
+  await before.run.reconciler.stop();
+
+  const after = await started({}, before.kernel, [B]);
+  expect(after.weights()).toEqual({ [A]: 1, [B]: 0, [C]: 1 });
+  expect(after.connects[0]).toBe(B);
+  after.silent.delete(B);
+  await after.pass(3_000);
+  expect(after.weights()).toEqual({ [A]: 1, [B]: 1, [C]: 1 });
+});
+
+test('a restart lets new connections go to an endpoint that has come back, also if it answers during the first sync', async () => {
+  const before = await started();
+  before.silent.add(B);
+  await before.pass(8_000);
+  before.checker.stop();
+  await before.run.reconciler.stop();
+
+  const bed = await CheckedEndpoints.on(before.kernel);
+  const web = listed([checkedService('web', '10.96.0.10')], [endpointsOf('web', [A, B, C])]);
+  await bed.run.take(...web);
+  expect(bed.weights()).toEqual({ [A]: 1, [B]: 0, [C]: 1 });
+  await bed.pass(100);
+  expect([...bed.checker.silent()]).toEqual([]);
+  bed.checker.start();
+  await bed.pass(100);
+  expect(bed.weights()).toEqual({ [A]: 1, [B]: 1, [C]: 1 });
+});
+
+test('nothing is read while no Service asks for it, and only what got packets otherwise', async () => {
+  const bed = await CheckedEndpoints.on(new FakeKernel());
+  const calls: string[] = [];
+  jest.spyOn(bed.kernel, 'getVirtualServerStats').mockImplementation((ids) => {
+    calls.push('virtual servers');
+    return FakeKernel.prototype.getVirtualServerStats.call(bed.kernel, ids);
+  });
+  jest.spyOn(bed.kernel, 'getRealServerStats').mockImplementation((ids) => {
+    calls.push(`real servers of ${ids.length}`);
+    return FakeKernel.prototype.getRealServerStats.call(bed.kernel, ids);
+  });
+  await bed.run.take(...listed([service('web', '10.96.0.10')], [endpointsOf('web', [A, B])]));
+  bed.checker.start();
+  await bed.pass(20_000);
+  expect(calls).toEqual([]);
+
+  const applied = { type: 'applied', object: checkedService('other', '10.96.0.11') } as const;
+  await bed.run.take({ kind: 'service', event: applied });
+  await bed.run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: endpointsOf('other', [C]) } });
+  await bed.pass(4_000);
+  expect(new Set(calls)).toEqual(new Set(['virtual servers', 'real servers of 1']));
+});
+
+test('a failed read of the counters is logged once, and the next one goes on', async () => {
+  const bed = await started();
+  bed.silent.add(B);
+  bed.kernel.failMethod('getVirtualServerStats', 'ENOBUFS');
+  await bed.pass(10_000);
+  expect(bed.run.log.lines.filter((line) => line.includes('failed to read the counters of endpoints'))).toHaveLength(1);
+  bed.kernel.failMethod('getVirtualServerStats', undefined);
+  await bed.pass(8_000);
+  expect(bed.weights()).toEqual({ [A]: 1, [B]: 0, [C]: 1 });
+});

@@ -1,0 +1,64 @@
+import { expect, test } from '@jest/globals';
+import { namespacedName } from '../../../src/base/service/names.ts';
+import { EndpointCheck } from '../../../src/endpoint-check/endpoint-check.ts';
+import { LookTiming } from '../../../src/endpoint-check/look-timing.ts';
+import type { RealServerKey } from '../../../src/state/real-server.ts';
+import { realServerKey } from '../../../src/state/real-server.ts';
+import { address, portOf } from '../../support/state.ts';
+
+const WEB = namespacedName('shop', 'web');
+const UNANSWERED = { connections: 2, incomingPackets: 4, outgoingPackets: 0 };
+
+function keys(count: number): RealServerKey[] {
+  return Array.from({ length: count }, (_, at) =>
+    realServerKey({ address: address(`10.0.${at >> 8}.${at & 255}`), port: portOf(80) }),
+  );
+}
+
+test('connects are limited to a hundred in a second, and those of a Service with many suspects do not hold up others', () => {
+  const check = new EndpointCheck();
+  const others = Array.from({ length: 10 }, (_, at) => namespacedName('other', `s${at}`));
+  check.setEndpoints(WEB, new Set(keys(500)), 0);
+  for (const other of others) check.setEndpoints(other, new Set(keys(1)), 0);
+  const of = (count: number) => new Map(keys(count).map((key) => [key, UNANSWERED]));
+  check.looked(new Map([[WEB, of(500)], ...others.map((other) => [other, of(1)] as const)]), 0, 0);
+  const first = check.takeDue(0);
+  expect(first).toHaveLength(100);
+  expect(others.filter((other) => !first.some(({ service }) => service === other))).toEqual([]);
+  expect(check.takeDue(999)).toEqual([]);
+  expect(check.dueAt(500)).toBe(1_000);
+  expect(check.takeDue(1_000)).toHaveLength(100);
+});
+
+test('an endpoint that was removed and added again is trusted, whatever an earlier connect says', () => {
+  const check = new EndpointCheck();
+  const [key] = keys(1) as [RealServerKey];
+  check.setEndpoints(WEB, new Set([key]), 0, () => true);
+  const [question] = check.takeDue(0);
+  expect(check.silentOf(WEB)).toEqual(new Set([key]));
+  check.setEndpoints(WEB, new Set(), 1);
+  check.setEndpoints(WEB, new Set([key]), 2);
+  expect(check.connected(question!, 'unanswered', 1_000)).toEqual([]);
+  expect(check.counts()).toEqual({ trusted: 1, suspected: 0, silent: 0 });
+});
+
+test('looks come soon after the kernel has summed up its counters, and seldom without traffic', () => {
+  /** The times of the looks of a minute, of which those between two sums of the kernel find nothing new. */
+  const looks = (hasTraffic: boolean): { readonly count: number; readonly lags: number[] } => {
+    const timing = new LookTiming();
+    let [now, sums, count] = [700, 0, 0];
+    const lags: number[] = [];
+    while (now < 60_000) {
+      const grew = hasTraffic && Math.floor(now / 2_000) > sums;
+      sums = Math.floor(now / 2_000);
+      if (grew) lags.push(now % 2_000);
+      count += 1;
+      now += timing.next(grew);
+    }
+    return { count, lags };
+  };
+  const busy = looks(true);
+  expect(Math.max(...busy.lags.slice(10))).toBeLessThan(400);
+  expect(busy.count).toBeLessThan(62);
+  expect(looks(false).count).toBe(30);
+});
