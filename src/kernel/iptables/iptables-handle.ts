@@ -5,6 +5,7 @@ import type { Log } from '../../observe/log/log.ts';
 import { RULE_TABLES, type RuleSet, type RuleTable, withoutTables } from '../../state/rules/rule-set.ts';
 import type { RulesInForce, RulesWritten } from '../../state/rules/rules-in-force.ts';
 import type { CommandRunner } from '../command-runner.ts';
+import { ConfirmedRules } from './confirmed-rules.ts';
 import { isPermanent } from './iptables-failure.ts';
 import { type IptablesFacts, NO_IPTABLES_FACTS, processIptablesFacts } from './iptables-facts.ts';
 import { IptablesPrograms } from './iptables-programs.ts';
@@ -43,6 +44,7 @@ export class Iptables {
   readonly #onRestoreFailure: (family: IpFamily) => void;
   readonly #spellings: Spellings = new Map();
   readonly #contest: JumpContest;
+  readonly #confirmed: ConfirmedRules;
   /** Rules read during variant detection, until a check uses them. */
   readonly #seen = new Map<IpFamily, SavedTables>();
   readonly #written = new Set<IpFamily>();
@@ -61,6 +63,7 @@ export class Iptables {
     onWrite: () => void,
     onRestoreFailure: (family: IpFamily) => void = () => undefined,
     facts: IptablesFacts = NO_IPTABLES_FACTS,
+    now?: () => number,
   ) {
     this.#runner = runner;
     this.#programs = new IptablesPrograms(runner, log);
@@ -68,7 +71,8 @@ export class Iptables {
     this.#onWrite = onWrite;
     this.#onRestoreFailure = onRestoreFailure;
     this.#facts = facts;
-    this.#contest = new JumpContest(log);
+    this.#contest = new JumpContest(log, now);
+    this.#confirmed = new ConfirmedRules(now);
   }
 
   /** Detects the variant once; a failed detection is retried at the next call. */
@@ -120,8 +124,15 @@ export class Iptables {
     await this.#restoreByEither(family, script);
   }
 
+  /** Reads the rules only if something may have changed since they were found in force. */
   async ensure(rules: RuleSet): Promise<RulesWritten> {
-    const brought = await this.#turns[rules.family].run(() => this.#bring(rules, () => true));
+    const brought = await this.#turns[rules.family].run(async () => {
+      const generation = await this.generation();
+      if (this.#confirmed.stillHold(rules, generation)) return 'in force';
+      const found = await this.#bring(rules, () => true);
+      if (found === 'in force') this.#confirmed.note(rules, generation);
+      return found;
+    });
     return typeof brought === 'string' ? { changed: false, chains: [] } : { changed: true, chains: brought };
   }
 
@@ -151,7 +162,7 @@ export class Iptables {
   async #bring(
     rules: RuleSet,
     allowed: (saved: SavedTables) => boolean,
-  ): Promise<WrittenChains | 'in force' | 'not allowed'> {
+  ): Promise<WrittenChains | 'in force' | 'displaced' | 'not allowed'> {
     const { family } = rules;
     const seen = await this.#takeSeen(family);
     const first = seen !== undefined && allowed(seen) ? await this.#writeUnread(rules, seen) : undefined;
@@ -160,7 +171,8 @@ export class Iptables {
     if (!allowed(saved)) return 'not allowed';
     const again = this.#written.has(family);
     const written = await this.#write(rules, saved);
-    if (written === undefined) return 'in force';
+    // A displaced jump is left where it is only for a time.
+    if (written === undefined) return displacedJumps(rules, saved).length === 0 ? 'in force' : 'displaced';
     if (again) await this.#readBack(rules);
     return written;
   }

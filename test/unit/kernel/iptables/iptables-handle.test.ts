@@ -363,6 +363,74 @@ describe('rules in force', () => {
     expect(runner.started).toEqual(['iptables-save']);
   });
 
+  describe('with iptables-nft', () => {
+    const IN_FORCE = { stdout: saved(FIREWALL, FORWARD, ACCEPT) };
+    const SAVE = ['iptables-nft-save'];
+
+    /** A node whose generation of nf_tables and time a test sets. */
+    async function nftNode(save: { stdout: string }) {
+      const runner = scripted({ 'iptables-nft-save': save, 'ip6tables-nft-save': {}, 'iptables-nft-restore': {} });
+      const node = { generation: 7 as number | undefined, now: 0 };
+      const facts: IptablesFacts = {
+        program: () => '/usr/sbin/xtables-nft-multi',
+        hasTables: async (variant) => Promise.resolve(variant === 'nft'),
+        generation: async () => Promise.resolve(node.generation),
+      };
+      const iptables = new Iptables(
+        runner,
+        new QuietLog(),
+        () => undefined,
+        undefined,
+        facts,
+        () => node.now,
+      );
+      await iptables.variant();
+      /** Returns the programs that a check starts. */
+      const check = async (rules: RuleSet = RULES): Promise<readonly string[]> => {
+        runner.started.length = 0;
+        await iptables.ensure(rules).catch(() => undefined);
+        return runner.started.map((line) => line.split(' ')[0] ?? '');
+      };
+      return { node, check };
+    }
+
+    test('rules that were found in force are not read again until something in nf_tables changes', async () => {
+      const { node, check } = await nftNode(IN_FORCE);
+      expect(await check()).toEqual(SAVE);
+      expect(await check()).toEqual([]);
+      node.generation = 8;
+      expect(await check()).toEqual(SAVE);
+      expect(await check()).toEqual([]);
+      expect(await check({ ...RULES, jumps: [] })).toEqual(SAVE);
+    });
+
+    test('they are read again after ten minutes, and in each check if the generation is unknown', async () => {
+      const { node, check } = await nftNode(IN_FORCE);
+      await check();
+      node.now = 599_000;
+      expect(await check()).toEqual([]);
+      node.now = 600_000;
+      expect(await check()).toEqual(SAVE);
+      node.generation = undefined;
+      expect([await check(), await check()]).toEqual([SAVE, SAVE]);
+    });
+
+    test('a repair that changed them is read back, also if the generation did not change', async () => {
+      const save = { ...IN_FORCE };
+      const { node, check } = await nftNode(save);
+      await check();
+      save.stdout = saved(FIREWALL, FORWARD);
+      node.generation = 9;
+      expect(await check()).toContain('iptables-nft-restore');
+      expect(await check()).toContain('iptables-nft-restore');
+    });
+
+    test('displaced jumps are read in each check: they are left where they are only for a time', async () => {
+      const { check } = await nftNode({ stdout: saved(FIREWALL, FORWARD, ACCEPT, OTHER_INPUT) });
+      for (let times = 0; times < 5; times++) expect(await check()).not.toEqual([]);
+    });
+  });
+
   test('writing the rules on a node without rules costs one iptables-restore; the next check reads them back', async () => {
     const node = legacyNode('');
     const iptables = new Iptables(node, new QuietLog(), () => undefined);
