@@ -38,6 +38,10 @@ export class PlannedSet {
     else this.#more.set(key, more - 1);
   }
 
+  get hasChanges(): boolean {
+    return this.#touched.size > 0;
+  }
+
   /** Yields the entries added or removed since the last call. */
   *takeChanges(): Generator<PlannedEntry & { readonly wanted: boolean }, void> {
     for (const [key, { entry, before }] of this.#touched) {
@@ -48,7 +52,8 @@ export class PlannedSet {
   }
 
   forgetChanges(): void {
-    this.#touched.clear();
+    // clear() allocates, also if the map is empty.
+    if (this.hasChanges) this.#touched.clear();
   }
 
   #remember(key: IpSetEntryKey, entry: PlannedEntry, before: boolean): void {

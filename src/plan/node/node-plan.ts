@@ -287,7 +287,9 @@ export class NodePlan {
       if (before !== wanted) addresses.push({ address, wanted });
     }
     const entries: EntryChange[] = [];
-    for (const set of this.#sets.values()) for (const change of set.takeChanges()) entries.push(change);
+    for (const set of this.#sets.values()) {
+      if (set.hasChanges) for (const change of set.takeChanges()) entries.push(change);
+    }
     this.forgetChanges();
     return { virtualServers, addresses, entries };
   }
