@@ -5,6 +5,7 @@ import type {
   AddressReply,
   AnnotationReply,
   EndpointReply,
+  HealthCheckReply,
   PacketReply,
   PortReply,
   ServiceReply,
@@ -84,7 +85,7 @@ async function explainService(target: string, given: Given): Promise<Result> {
 
 export function serviceLines(service: ServiceReply): string[] {
   const { verdict, settings, annotations = [], ports, sets, refused, nodeCommands = [], changedAt } = service;
-  const { repairs = [], notes } = service;
+  const { healthChecks = [], repairs = [], notes } = service;
   return [
     ...wrapped(verdict),
     ...(settings === undefined ? [] : ['', ...wrapped(settingsText(settings))]),
@@ -94,9 +95,15 @@ export function serviceLines(service: ServiceReply): string[] {
     ...nodeCommands.map((command) => `of the node: ${command}`),
     ...(changedAt === undefined ? [] : [`last change: ${changedAt}`]),
     ...repairs.flatMap(({ at, command }) => wrapped(`repaired ${at}: ${command}`)),
+    ...healthChecks.flatMap((check) => wrapped(healthCheckText(check))),
     ...ports.flatMap(portLines),
     ...(sets.length === 0 ? [] : ['', 'entries of sets', ...sets.flatMap(setLines)]),
   ];
+}
+
+function healthCheckText({ at, localEndpoints, status, why }: HealthCheckReply): string {
+  const answer = status === undefined ? `does not answer: ${why}` : `answers ${status}`;
+  return `healthCheckNodePort: ${at} ${answer}, ${counted(localEndpoints, 'ready endpoint')} on this node`;
 }
 
 function annotationText({ name, value, from, inForce }: AnnotationReply): string {

@@ -1,4 +1,4 @@
-import type { ServiceRow, ServicesReply } from '../explain/replies.ts';
+import type { ServiceRow, ServicesReply } from '../explain/node/node-replies.ts';
 import { askDaemon } from './ask.ts';
 import { aligned, wrapped } from './output.ts';
 import type { Command } from './command.ts';

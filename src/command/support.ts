@@ -1,4 +1,4 @@
-import type { SupportReply } from '../explain/replies.ts';
+import type { SupportReply } from '../explain/node/node-replies.ts';
 import { askDaemon } from './ask.ts';
 import { wrapped } from './output.ts';
 import type { Command } from './command.ts';

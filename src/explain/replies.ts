@@ -81,6 +81,8 @@ export interface ServiceReply extends Reply<'Service'> {
   /** Its annotations kube-ipvs-proxy/NAME, and the operator's defaults in place of annotations; absent without either. */
   readonly annotations?: readonly AnnotationReply[];
   readonly ports: readonly PortReply[];
+  /** Of its healthCheckNodePort; absent without one. */
+  readonly healthChecks?: readonly HealthCheckReply[];
   /** The set entries that it needs, by set. */
   readonly sets: readonly SetReply[];
   /** Operations for it that the kernel refuses, and that are tried again. */
@@ -116,6 +118,17 @@ export interface RepairReply {
   readonly at: string;
   /** The command, or a sentence for a setting. */
   readonly command: string;
+}
+
+/** What this node answers to the health checks of load balancers, at one address and port. */
+export interface HealthCheckReply {
+  readonly at: string;
+  /** The number of ready endpoints on this node, as planned. */
+  readonly localEndpoints: number;
+  /** The HTTP status that was answered: 200, or 503 if the node shall get no connections. */
+  readonly status?: number;
+  /** Why nothing was answered. */
+  readonly why?: string;
 }
 
 export interface RefusedReply {
@@ -410,64 +423,6 @@ export interface StatusReply extends Reply<'Status'> {
   /** With --dry-run: the differences found last; absent before the first two comparisons. */
   readonly shadow?: ShadowText & { readonly comparedAt: string };
   readonly health: { readonly healthy: boolean; readonly reason?: string; readonly problems: readonly string[] };
-}
-
-/** The Services of a node, those with problems first. */
-export interface ServicesReply extends Reply<'Services'> {
-  readonly rows: readonly ServiceRow[];
-  /** The number of rows beyond those listed. */
-  readonly more: number;
-}
-
-export interface ServiceRow {
-  /** "namespace/name" */
-  readonly service: string;
-  /** The number of endpoints that any of its clients reach. */
-  readonly endpoints: number;
-  /** Connections that the kernel has now; absent in modes without IPVS. */
-  readonly activeConnections?: number;
-  readonly inactiveConnections?: number;
-  readonly problems: readonly string[];
-}
-
-/** Which addresses answer to this node. */
-export interface ConnectReply extends Reply<'Connect'> {
-  readonly connections: readonly ConnectionReply[];
-}
-
-export interface ConnectionReply {
-  /** IP:PORT or a URL, as it was asked. */
-  readonly to: string;
-  readonly ok: boolean;
-  /** Until it answered. */
-  readonly milliseconds?: number;
-  /** Why it does not answer. */
-  readonly why?: string;
-}
-
-/** What a support archive has of a node, beside its status. */
-export interface SupportReply extends Reply<'Support'> {
-  readonly versions: { readonly kernel: string; readonly nodejs: string; readonly architecture: string };
-  /** As on /configz. It has paths of credentials, and no credentials. */
-  readonly configuration: unknown;
-  /** As on /flagz. */
-  readonly flags: readonly string[];
-  /** As on /metrics. */
-  readonly metrics: string;
-  /** Of the kernel, also those of other programs. */
-  readonly virtualServers: Listed<{
-    readonly at: string;
-    readonly scheduler: string;
-    readonly realServers: readonly {
-      readonly at: string;
-      readonly weight: number;
-      readonly activeConnections: number;
-      readonly inactiveConnections: number;
-    }[];
-  }>;
-  readonly sets: readonly ({ readonly name: string } & Listed<string>)[];
-  /** On kube-ipvs0. */
-  readonly addresses: readonly string[];
 }
 
 /** The kernel of a node on which no daemon runs. */

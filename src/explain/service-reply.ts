@@ -1,16 +1,18 @@
 import { counted } from '../base/text/counted.ts';
 import { firstFew } from '../base/text/first-few.ts';
-import { type IpAddress, formatIp } from '../base/ip.ts';
+import { IP_FAMILIES, type IpAddress, type IpFamily, formatHostPort, formatIp } from '../base/ip.ts';
+import { readIp } from '../base/read-ip.ts';
 import { formatRealServer, realServerKey, type ObservedRealServer, type RealServerKey } from '../state/real-server.ts';
 import type { NamespacedName } from '../base/service/names.ts';
 import type { ServiceDefinition } from '../model/service-model.ts';
 import type { SliceModel } from '../model/slice-model.ts';
 import type { NodePlan } from '../plan/node/node-plan.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
+import { healthCheckAddresses } from '../plan/service/health-check.ts';
 import { FORWARDING_NOT_POSSIBLE } from '../plan/service/forwarding.ts';
 import { schedulerOf } from '../plan/service-scheduler.ts';
 import { type UnmetRequest, unmetRequests } from '../plan/service/unmet-requests.ts';
-import type { PlanWarning, PlannedVirtualServer } from '../plan/service-plan.ts';
+import type { PlanWarning, PlannedVirtualServer, ServicePlan } from '../plan/service-plan.ts';
 import type { Op } from '../state/op.ts';
 import { type VirtualServerKey, formatVirtualServer, virtualServerKey } from '../state/virtual-server.ts';
 import { ADDRESS_KIND_NAMES } from './address-use.ts';
@@ -62,6 +64,9 @@ export interface ServiceKnowledge {
 /** Bounds the reply. A Service rarely has more endpoints; the verdict is about all of them. */
 const MOST_ENDPOINTS = 1_000;
 
+/** Where a listener at all addresses of a family is asked. */
+const LOOPBACK: Readonly<Record<IpFamily, IpAddress | undefined>> = { 4: readIp('127.0.0.1'), 6: readIp('::1') };
+
 /** Says what a Service is on this node, in the plan and in the kernel, and whether it can answer. Yields often. */
 export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceReply> {
   const { name, definition, slices, node, config, plan, words } = known;
@@ -100,11 +105,31 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
     },
     ...annotationsOf(definition, unmet, warnings),
     ports: ports.map(bounded),
+    ...healthChecksOf(planned, node, config),
     sets,
     refused,
     nodeCommands: firstFew(ofNode),
     notes: [...notes],
   };
+}
+
+/** The first address of each IP family: all others of it answer the same. */
+function healthChecksOf(
+  planned: ServicePlan | undefined,
+  node: NodeView,
+  config: PlanConfig,
+): Pick<ServiceReply, 'healthChecks'> {
+  const check = planned?.healthCheck;
+  if (check === undefined) return {};
+  const places = healthCheckAddresses(node, config);
+  const healthChecks = IP_FAMILIES.flatMap((family) => {
+    const localEndpoints = check.localEndpoints[family];
+    const listening = places[family];
+    const address = listening === 'all' ? LOOPBACK[family] : listening?.[0];
+    if (localEndpoints === undefined || address === undefined) return [];
+    return [{ at: formatHostPort(address, check.port), localEndpoints }];
+  });
+  return { healthChecks };
 }
 
 function unservedExternalIps({ externalIps }: ServiceDefinition, { servesExternalIps }: PlanConfig): string[] {

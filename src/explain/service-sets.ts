@@ -4,6 +4,7 @@ import { MAX_NAMED, firstFew } from '../base/text/first-few.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import type { PlannedEntry } from '../plan/service-plan.ts';
 import { SET_ROLES, type SetRole, plannedSet, setName } from '../state/set-roles.ts';
+import type { LocalDetector } from '../state/rules/rule-settings.ts';
 import type { VirtualServer } from '../state/virtual-server.ts';
 import type { SetReply } from './replies.ts';
 import type { Words } from './words.ts';
@@ -15,7 +16,8 @@ export interface FoundEntry extends PlannedEntry {
 
 const MOST_ENTRIES = 20;
 
-const MASQUERADED = 'all clients are masqueraded';
+const ALL_MASQUERADED = 'all clients are masqueraded';
+const MASQUERADED = `${ALL_MASQUERADED} (externalTrafficPolicy: Cluster)`;
 const KEPT = 'clients keep their address (externalTrafficPolicy: Local)';
 const KEPT_OR_DIRECT = 'clients keep their address (externalTrafficPolicy: Local, or forwarding without NAT)';
 const ALLOWED = 'a client, or a network of clients, that the source ranges allow';
@@ -93,8 +95,20 @@ function effectOf(role: SetRole, family: IpFamily, config: PlanConfig, words: Wo
 }
 
 function clusterIpEffect({ masqueradeAll, localDetectors }: PlanConfig, family: IpFamily): string {
-  if (masqueradeAll) return MASQUERADED;
-  return localDetectors[family] === undefined
+  if (masqueradeAll) return `${ALL_MASQUERADED} (masqueradeAll)`;
+  const detector = localDetectors[family];
+  return detector === undefined
     ? 'clients keep their address (no --cluster-cidr or other way to tell Pods from others)'
-    : 'clients that are not Pods (--detect-local-mode) are masqueraded';
+    : `clients that are not Pods (--detect-local-mode) are masqueraded; Pods are ${podsText(detector)}`;
+}
+
+function podsText(detector: LocalDetector): string {
+  switch (detector.kind) {
+    case 'cidr':
+      return `in ${formatCidr(detector.cidr)}`;
+    case 'bridge':
+      return `behind bridge ${detector.interfaceName}`;
+    case 'interface-prefix':
+      return `behind interfaces ${detector.prefix}*`;
+  }
 }

@@ -1,4 +1,5 @@
-import type { REPLY_API_VERSION, ServiceRow, TopRow, TrafficBy } from '../explain/replies.ts';
+import type { REPLY_API_VERSION, TopRow, TrafficBy } from '../explain/replies.ts';
+import type { ServiceRow } from '../explain/node/node-replies.ts';
 
 /** The form of every reply about many nodes. `ok` is whether all nodes answer, and what they answer is as wanted. */
 export interface FleetReply<Kind extends string> {

@@ -1,5 +1,5 @@
 import { KubectlError } from '../../fleet/asking/kubectl.ts';
-import type { ConnectReply } from '../../explain/replies.ts';
+import type { ConnectReply } from '../../explain/node/node-replies.ts';
 import { checkFacts, mergeCheck } from '../../fleet/check/merge-check.ts';
 import { type ServiceObject, serviceTargets, targetsByNode } from '../../fleet/check/service-targets.ts';
 import type { FleetCheckReply } from '../../fleet/fleet-replies.ts';

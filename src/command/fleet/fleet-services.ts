@@ -1,5 +1,5 @@
 import { counted } from '../../base/text/counted.ts';
-import type { ServicesReply } from '../../explain/replies.ts';
+import type { ServicesReply } from '../../explain/node/node-replies.ts';
 import { ServicesTally } from '../../fleet/facts/services-tally.ts';
 import type { FleetServiceRow, FleetServicesReply } from '../../fleet/fleet-replies.ts';
 import type { Older } from '../../fleet/older.ts';

@@ -5,8 +5,10 @@ import { differenceReply } from '../../explain/difference/difference-reply.ts';
 import { REPLY_API_VERSION, type ServiceReply, type TrafficBy } from '../../explain/replies.ts';
 import { ownersIn } from '../../explain/difference/op-owner.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
+import type { NodePlan } from '../../plan/node/node-plan.ts';
 import type { Questioned } from '../../reconcile/questioned.ts';
 import { virtualServerKey } from '../../state/virtual-server.ts';
+import { withHealthChecks } from './ask-health-checks.ts';
 import { askedAddress } from './asked-address.ts';
 import type { Answerer } from './question-handler.ts';
 import { type StatusParts, statusReply } from './status-reply.ts';
@@ -51,13 +53,8 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
     '/v1/service': async (query, _signal, askedAt) => {
       const name = askedService(query);
       const found = await asked(askedAt);
-      const reply =
-        (await found.answers.service(name, (rules) => shared.compare(rules, askedAt))) ?? unknownService(node, name);
-      const now = options.clock.now();
-      const gap = watchGap(options.watches, now);
-      const notes = gap === undefined ? reply.notes : [...reply.notes, gap];
-      const known = withSilent({ ...reply, notes }, options.silentEndpoints?.(), found.plan, now);
-      return { ...known, ...options.history.ofService(name, ownersIn(found.plan)) } satisfies ServiceReply;
+      const reply = await found.answers.service(name, (rules) => shared.compare(rules, askedAt));
+      return withObserved(reply ?? unknownService(node, name), name, found.plan, options);
     },
     '/v1/address': async (query, _signal, askedAt) => {
       const address = askedAddress(required(query, 'at'));
@@ -88,6 +85,20 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       return differenceReply(node, difference, found.syncing);
     },
   };
+}
+
+/** Adds what the daemon has observed of the Service, beside the kernel. */
+async function withObserved(
+  reply: ServiceReply,
+  name: NamespacedName,
+  plan: NodePlan,
+  { watches, clock, history, silentEndpoints }: AnswererOptions,
+): Promise<ServiceReply> {
+  const now = clock.now();
+  const gap = watchGap(watches, now);
+  const notes = gap === undefined ? reply.notes : [...reply.notes, gap];
+  const known = withSilent({ ...reply, notes }, silentEndpoints?.(), plan, now);
+  return { ...(await withHealthChecks(known)), ...history.ofService(name, ownersIn(plan)) };
 }
 
 function required(query: URLSearchParams, name: string): string {

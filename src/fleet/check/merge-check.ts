@@ -1,5 +1,5 @@
 import { counted } from '../../base/text/counted.ts';
-import type { ConnectReply } from '../../explain/replies.ts';
+import type { ConnectReply } from '../../explain/node/node-replies.ts';
 import { fleetReply } from '../facts/merge-facts.ts';
 import { compareText } from '../../base/text/compare-text.ts';
 import type { FailedPath, FleetCheckReply, SilentNode } from '../fleet-replies.ts';

@@ -47,6 +47,7 @@ function faultsOf({
   nodeCommands = [],
   refused = [],
   repairs = [],
+  healthChecks = [],
 }: Older<ServiceReply>): string[] {
   const addresses = ports.flatMap((port) => port.addresses ?? []);
   const commands = [
@@ -56,6 +57,7 @@ function faultsOf({
   ];
   return [
     ...addresses.flatMap(({ at, owner }) => (owner === undefined ? [] : [`${at} belongs to ${owner}`])),
+    ...healthChecks.flatMap(({ at, why }) => (why === undefined ? [] : [`health check ${at} does not answer: ${why}`])),
     ...refused.map(({ command, why }) => `refused: ${command}: ${why}`),
     ...commands.map((command) => `the kernel lacks: ${firstLine(command)}`),
     ...repairs.map(({ at, command = '' }) => `repaired ${at}: ${firstLine(command)}`),

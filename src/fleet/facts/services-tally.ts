@@ -1,6 +1,6 @@
 import { compareText } from '../../base/text/compare-text.ts';
 import { counted } from '../../base/text/counted.ts';
-import type { ServicesReply } from '../../explain/replies.ts';
+import type { ServicesReply } from '../../explain/node/node-replies.ts';
 import type { FleetServiceRow, FleetServicesReply, SilentNode } from '../fleet-replies.ts';
 import type { Older } from '../older.ts';
 import { fleetReply } from './merge-facts.ts';

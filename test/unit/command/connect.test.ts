@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { runCommand } from '../../../src/command/program/run-command.ts';
-import type { ConnectReply } from '../../../src/explain/replies.ts';
+import type { ConnectReply } from '../../../src/explain/node/node-replies.ts';
 
 const server = createServer((request, response) => {
   response.writeHead(request.url === '/healthz' ? 200 : 503).end();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { ConnectReply } from '../../../src/explain/replies.ts';
+import type { ConnectReply } from '../../../src/explain/node/node-replies.ts';
 import { checkFacts, mergeCheck } from '../../../src/fleet/check/merge-check.ts';
 import { serviceTargets, targetsByNode } from '../../../src/fleet/check/service-targets.ts';
 import { RecordedCluster, type RecordedPod } from '../../support/recorded-cluster.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import type { ServiceRow, ServicesReply } from '../../../src/explain/replies.ts';
+import type { ServiceRow, ServicesReply } from '../../../src/explain/node/node-replies.ts';
 import { ServicesTally } from '../../../src/fleet/facts/services-tally.ts';
 import { RecordedCluster, type RecordedPod } from '../../support/recorded-cluster.ts';
 import { runFleet } from '../../support/run-fleet.ts';

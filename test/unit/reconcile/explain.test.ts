@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
 import { parseCidr } from '../../../src/base/cidr.ts';
 import { namespacedName } from '../../../src/base/service/names.ts';
@@ -183,7 +186,7 @@ describe('a Service', () => {
       },
       {
         set: 'KUBE-NODE-PORT-TCP',
-        does: 'all clients are masqueraded, unless KUBE-NODE-PORT-LOCAL-TCP has it too',
+        does: 'all clients are masqueraded (externalTrafficPolicy: Cluster), unless KUBE-NODE-PORT-LOCAL-TCP has it too',
         count: 1,
         first: ['30080'],
         commands: [],
@@ -484,6 +487,49 @@ test('of 3,000 endpoints, the first 1,000 are listed, and the verdict is about a
   expect(reply.ports[0]?.notes).toEqual(['2002 more endpoints are not listed']);
 });
 
+test('the health check of load balancers is asked, and its count said', async () => {
+  const server = createServer((_request, response) => response.writeHead(503).end());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const checked = (healthCheckNodePort: number) =>
+    service('checked', '10.96.0.30', {
+      type: 'LoadBalancer',
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort,
+      ports: [port(80, { nodePort: 30_081 })],
+    });
+  const { run, explain } = await started();
+  const { port: number } = server.address() as AddressInfo;
+  await run.take(...listed([checked(number)], [slice('checked', ['10.244.0.9'])]));
+  const { healthChecks = [], ...answering } = await explain('checked');
+  expect(healthChecks).toEqual([{ at: `127.0.0.1:${number}`, localEndpoints: 0, status: 503 }]);
+  expect(serviceLines({ ...answering, healthChecks })).toContain(
+    `healthCheckNodePort: 127.0.0.1:${number} answers 503, 0 ready endpoints on this node`,
+  );
+  await new Promise((resolve) => server.close(resolve));
+  const silent = await explain('checked');
+  expect(silent.healthChecks?.[0]).toMatchObject({ localEndpoints: 0, why: expect.stringContaining('ECONNREFUSED') });
+  expect(serviceLines(silent).join(' ')).toContain(`127.0.0.1:${number} does not answer: `);
+});
+
+test.each([
+  [{ masqueradeAll: true }, 'all clients are masqueraded (masqueradeAll)'],
+  [
+    { localDetectors: { 4: { kind: 'cidr', cidr: parseCidr('10.244.0.0/16')! } } },
+    'clients that are not Pods (--detect-local-mode) are masqueraded; Pods are in 10.244.0.0/16',
+  ],
+  [
+    { localDetectors: { 4: { kind: 'bridge', interfaceName: 'cni0' } } },
+    'clients that are not Pods (--detect-local-mode) are masqueraded; Pods are behind bridge cni0',
+  ],
+  [
+    { localDetectors: { 4: { kind: 'interface-prefix', prefix: 'veth' } } },
+    'clients that are not Pods (--detect-local-mode) are masqueraded; Pods are behind interfaces veth*',
+  ],
+] as const)('why the source address of a client is as it is: %j', async (settings, does) => {
+  const { explain } = await started(new FakeKernel(), { ...PLAN_CONFIG, ...settings });
+  expect((await explain('web')).sets[0]).toMatchObject({ set: 'KUBE-CLUSTER-IP', does });
+});
+
 describe('nftables mode', () => {
   const inTables = () => started(new FakeKernel('nftables'), { ...PLAN_CONFIG, ...MODE_PLANS.nftables });
 
@@ -494,7 +540,7 @@ describe('nftables mode', () => {
     expect(whole.ports[0]?.endpoints[0]).toEqual({ slice: 'web-a', at: '10.244.0.5:8080', use: 'all', weight: 1 });
     expect(whole.ports[0]?.addresses.map(({ use, clients }) => `${use}: ${clients}`)).toEqual([
       'ClusterIP: clients keep their address (no --cluster-cidr or other way to tell Pods from others)',
-      'NodePort: all clients are masqueraded',
+      'NodePort: all clients are masqueraded (externalTrafficPolicy: Cluster)',
     ]);
     kernel.put({ kind: 'delete-real-server', id: ID, realServer: real('10.244.0.5', 1) });
     const entry = { type: 'hash:ip', address: address('10.96.0.10') } as const;

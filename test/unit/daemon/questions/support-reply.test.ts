@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import type { SupportReply } from '../../../../src/explain/replies.ts';
+import type { SupportReply } from '../../../../src/explain/node/node-replies.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
 import { questionsOf } from '../../../support/questions.ts';
