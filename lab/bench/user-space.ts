@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { Interner } from '../../src/kube/objects/interner.ts';
-import { LineSplitter } from '../../src/kube/api/line-splitter.ts';
+import { LineSplitter } from '../../src/kube/json/line-splitter.ts';
 import type { ObjectMeta } from '../../src/kube/objects/objects.ts';
 import { ENDPOINT_SLICES, type Resource, SERVICES } from '../../src/kube/api/resource.ts';
 import type { ObjectEvent, SourceEvent } from '../../src/kube/objects/source.ts';

@@ -22,6 +22,8 @@ export interface ApiClientConfig {
   /** Requests per second; negative means no limit. */
   readonly qps: number;
   readonly burst: number;
+  /** Accept header of lists and watches. */
+  readonly accept: string;
 }
 
 export interface LoggingConfig {

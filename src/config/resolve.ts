@@ -99,6 +99,12 @@ function ownFlags(settings: Settings): ValuesOf<typeof OWN_FLAGS> {
   return Object.fromEntries(keys.map((key) => [key, settings[key]])) as ValuesOf<typeof OWN_FLAGS>;
 }
 
+/** As in client-go. */
+function acceptOf(settings: Settings): string {
+  const type = settings['clientConnection.contentType'] || DEFAULTS['clientConnection.contentType'];
+  return settings['clientConnection.acceptContentTypes'] || `${type}, */*`;
+}
+
 /** Converts valid settings to the names and types that the rest of the program uses. */
 function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes' | 'ownFields' | 'serviceDefaults'> {
   const nodeIp = readIp(settings.bindAddress);
@@ -113,6 +119,7 @@ function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes' 
       // As in client-go, zero means the default.
       qps: settings['clientConnection.qps'] || DEFAULTS['clientConnection.qps'],
       burst: settings['clientConnection.burst'] || DEFAULTS['clientConnection.burst'],
+      accept: acceptOf(settings),
     },
     hostnameOverride: settings.hostnameOverride.trim().toLowerCase() || undefined,
     nodeIpOverride: nodeIp === undefined || isUnspecified(nodeIp) ? undefined : nodeIp,

@@ -120,7 +120,7 @@ describe('the Service that is fetched first', () => {
 
   test('default/kubernetes is ignored if it arrives after the lists', async () => {
     await serverWith({});
-    bed.server.faults.add({ verb: 'list', times: 2, fault: { type: 'slow', bytes: 40, pauseMs: 60 } });
+    bed.server.faults.add({ verb: 'list', times: 2, fault: { type: 'slow', bytes: 15, pauseMs: 60 } });
     // The responses are slow, but must not time out.
     bed.follow({ listIdleMs: 10_000 }, {}, { first: FIRST });
     await eventually(() => expect(bed.view.names('service')).toBe(ALL));

@@ -10,6 +10,10 @@ import type { ApiServerOptions } from '../apiserver/api-server.ts';
 import type { JsonObject } from '../apiserver/json-object.ts';
 import { RecordingLog } from '../unit/kube/recording-log.ts';
 
+/** Accept headers: that of the daemon by default, and that for JSON. */
+export const PROTOBUF = 'application/vnd.kubernetes.protobuf, */*';
+export const JSON_ONLY = { accept: 'application/json, */*' };
+
 /** Timing for fast tests. Values that the API counts in seconds stay at seconds. */
 export const FAST: Partial<ReflectorTiming> = {
   backoff: { firstMs: 4, maxMs: 40 },
@@ -115,7 +119,10 @@ export class View {
 }
 
 type Access = Partial<
-  Pick<ApiClientOptions, 'kubeconfig' | 'master' | 'connectTimeoutMs' | 'headersTimeoutMs' | 'slowMs'>
+  Pick<
+    ApiClientOptions,
+    'accept' | 'onJsonOnly' | 'kubeconfig' | 'master' | 'connectTimeoutMs' | 'headersTimeoutMs' | 'slowMs'
+  >
 >;
 
 export interface FollowOptions {
@@ -141,6 +148,7 @@ export class Follower {
     const created = ApiClient.create({
       kubeconfig: '',
       master: '',
+      accept: PROTOBUF,
       ...access,
       userAgent: userAgent('1.2.3-dev'),
       observer: {

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { FaultRule } from '../apiserver/faults.ts';
 import { StatusError } from '../apiserver/status.ts';
 import { eventually } from '../unit/kube/eventually.ts';
-import { Bed, service, slice } from './harness.ts';
+import { Bed, JSON_ONLY, PROTOBUF, service, slice } from './harness.ts';
 
 type Step =
   | { readonly do: 'service'; readonly name: string; readonly address: string; readonly label: string }
@@ -12,6 +12,9 @@ type Step =
   | { readonly do: 'delete'; readonly name: string }
   | { readonly do: 'compact' | 'drop' | 'garbage' | 'half' | 'end' | 'silence' | 'bookmark' | 'error' | 'pause' }
   | { readonly do: 'fault'; readonly rule: FaultRule };
+
+/** The beginning of an event. */
+const HALF = { json: '{"type":"DELETED","obj', protobuf: Buffer.from([0, 0, 1, 0, 10, 7, 68, 69]) };
 
 const name = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f');
 
@@ -76,7 +79,7 @@ async function take({ server }: Bed, next: Step): Promise<void> {
     case 'garbage':
       return server.eachWatch((watch) => watch.raw('\u0000garbage\n'));
     case 'half':
-      return server.eachWatch((watch) => (watch.raw('{"type":"DELETED","obj'), watch.end()));
+      return server.eachWatch((watch) => (watch.raw(HALF[watch.encoding]), watch.end()));
     case 'end':
       return server.eachWatch((watch) => watch.end());
     case 'silence':
@@ -99,18 +102,22 @@ test('random histories with random faults end with the state of the server', asy
     fc.asyncProperty(
       fc.array(step, { minLength: 5, maxLength: 40, size: 'max' }),
       fc.boolean(),
-      async (steps, watchList) => {
+      fc.constantFrom(PROTOBUF, JSON_ONLY.accept),
+      async (steps, watchList, accept) => {
         const bed = new Bed({ watchList, bookmarkMs: 25 });
         try {
           await bed.server.start();
-          bed.follow({
-            pageSize: 1,
-            backoff: { firstMs: 2, maxMs: 8 },
-            silenceMs: 60,
-            listIdleMs: 60,
-            watchSeconds: [1, 1],
-            graceMs: 20,
-          });
+          bed.follow(
+            {
+              pageSize: 1,
+              backoff: { firstMs: 2, maxMs: 8 },
+              silenceMs: 60,
+              listIdleMs: 60,
+              watchSeconds: [1, 1],
+              graceMs: 20,
+            },
+            { accept },
+          );
           for (const next of steps) {
             await take(bed, next);
             await sleep(1);

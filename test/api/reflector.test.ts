@@ -4,7 +4,7 @@ import { Cluster } from '../../src/model/cluster.ts';
 import type { ApiServerOptions } from '../apiserver/api-server.ts';
 import { expired, StatusError } from '../apiserver/status.ts';
 import { eventually } from '../unit/kube/eventually.ts';
-import { Bed, node, service, slice } from './harness.ts';
+import { Bed, JSON_ONLY, node, service, slice } from './harness.ts';
 
 let bed: Bed;
 
@@ -93,7 +93,7 @@ describe('following', () => {
     await serverWith({ watchList: false }, 'a');
     bed.server.faults.add({ verb: 'list', resource: 'services', fault: { type: 'garbage', line: '<html>' } });
     bed.server.faults.add({ verb: 'list', resource: 'services', fault: { type: 'garbage', line: '{"items":[{bad}]' } });
-    bed.follow();
+    bed.follow({}, JSON_ONLY);
     await followed('a');
     expect(bed.log.messages('warn').filter((line) => line.includes('the list is not valid JSON'))).toHaveLength(2);
   });
@@ -353,7 +353,7 @@ describe('faults', () => {
     bed.server.faults.add({
       verb: 'watch',
       resource: 'services',
-      fault: { type: 'cut', afterBytes: 700, ending: 'silence' },
+      fault: { type: 'cut', afterBytes: 300, ending: 'silence' },
     });
     bed.follow();
     await followed('a b c');
@@ -375,7 +375,7 @@ describe('faults', () => {
 
   test('an invalid line: logged, the watch restarted, no event lost', async () => {
     await serverWith({}, 'a');
-    bed.follow();
+    bed.follow({}, JSON_ONLY);
     await followed('a');
     bed.server.eachWatch((watch) => watch.raw('<html>502</html>\n'), 'services');
     bed.server.apply(service('b', '10.96.0.2'));
@@ -388,7 +388,7 @@ describe('faults', () => {
 
   test('an object without a name is skipped, and the watch continues', async () => {
     await serverWith({}, 'a');
-    bed.follow();
+    bed.follow({}, JSON_ONLY);
     await followed('a');
     const { length } = bed.requested('services');
     bed.server.eachWatch(
@@ -403,7 +403,7 @@ describe('faults', () => {
 
   test('a truncated event', async () => {
     await serverWith({}, 'a');
-    bed.follow();
+    bed.follow({}, JSON_ONLY);
     await followed('a');
     bed.server.eachWatch((watch) => {
       watch.raw('{"type":"DELETED","object":{"metadata":{"name":"a","name');
@@ -434,14 +434,14 @@ describe('faults', () => {
     await serverWith({});
     bed.follow({ maxLineBytes: 4 * 1024 * 1024 });
     await followed('');
-    bed.server.apply({ ...service('a', '10.96.0.1'), status: { padding: 'x'.repeat(3 * 1024 * 1024) } });
+    bed.server.apply(service('a', '10.96.0.1', { annotations: { note: 'x'.repeat(3 * 1024 * 1024) } }));
     await followed('a');
     expect(bed.log.lines).toEqual([]);
   });
 
   test('a line without an end ends the watch', async () => {
     await serverWith({});
-    bed.follow({ maxLineBytes: 1024 * 1024 });
+    bed.follow({ maxLineBytes: 1024 * 1024 }, JSON_ONLY);
     await followed('');
     bed.server.eachWatch((watch) => watch.raw('x'.repeat(2 * 1024 * 1024)), 'services');
     bed.server.apply(service('a', '10.96.0.1'));

@@ -9,12 +9,15 @@ import { FaultPlan, FaultySink } from './faults.ts';
 import type { Fault } from './faults.ts';
 import { handleCollectionRead, handleWrite } from './handlers.ts';
 import type { JsonObject } from './json-object.ts';
+import { encodeObject, PROTOBUF_TYPE } from './protobuf/encode-object.ts';
 import { readRequest } from './request-info.ts';
 import type { RequestInfo } from './request-info.ts';
 import { RESOURCE_TYPES, typeOfObject } from './resources.ts';
 import { expired, StatusError } from './status.ts';
 import { Store } from './store.ts';
-import type { WatchStream } from './watch-stream.ts';
+import type { Encoding, WatchStream } from './watch-stream.ts';
+
+const CONTENT_TYPE: Readonly<Record<Encoding, string>> = { json: 'application/json', protobuf: PROTOBUF_TYPE };
 
 export interface ApiServerOptions {
   /** Port; 0 by default, which means any free one. */
@@ -37,6 +40,8 @@ export interface ApiServerOptions {
   readonly labelSelectors?: boolean;
   /** Lists at resourceVersion=0 ignore the limit, as the real server's cache does; false by default. */
   readonly cacheIgnoresLimit?: boolean;
+  /** Whether it can send protobuf; true by default. */
+  readonly protobuf?: boolean;
 }
 
 /** A request that was received, for assertions. */
@@ -46,11 +51,14 @@ export interface AuditEntry {
   readonly query: Readonly<Record<string, string>>;
   readonly user: string;
   readonly userAgent: string;
+  readonly accept: string;
   /** "" if the path names no resource. */
   readonly verb: string;
   readonly resource: string;
   /** 0 until a response is sent. */
   code: number;
+  /** Of a response to a request for a resource. */
+  encoding: Encoding;
 }
 
 /**
@@ -152,9 +160,11 @@ export class ApiServer {
       query: Object.fromEntries(url.searchParams),
       user: '',
       userAgent: request.headers['user-agent'] ?? '',
+      accept: request.headers.accept ?? '*/*',
       verb: '',
       resource: '',
       code: 0,
+      encoding: 'json',
     };
     this.requests.push(entry);
     response.on('error', () => {});
@@ -166,7 +176,7 @@ export class ApiServer {
         return this.#reply(response, entry, 200, { major: '1', minor: '34', gitVersion: 'v1.34.0' });
       const info = readRequest(entry.method, url);
       Object.assign(entry, { verb: info.verb, resource: info.type.plural });
-      acceptsJson(request);
+      entry.encoding = this.#encodingFor(entry);
       this.auth.authorize(user, info);
       const fault = this.faults.take(info.verb, info.type.plural, info.query.has('continue'));
       if (this.#refuse(fault, request)) return;
@@ -176,6 +186,17 @@ export class ApiServer {
       if (status.retryAfterSeconds !== undefined) response.setHeader('Retry-After', status.retryAfterSeconds);
       this.#reply(response, entry, status.code, status.toStatus());
     }
+  }
+
+  /** As the real server: protobuf if it is accepted and there is a schema. */
+  #encodingFor({ accept, resource }: AuditEntry): Encoding {
+    if (this.options.protobuf !== false && resource !== 'events' && accept.includes(PROTOBUF_TYPE)) return 'protobuf';
+    if (/application\/json|\*\/\*|application\/\*/.test(accept)) return 'json';
+    throw new StatusError(
+      406,
+      'NotAcceptable',
+      'only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf',
+    );
   }
 
   /** Returns whether no response will be sent. Throws if the fault is an error status. */
@@ -202,15 +223,17 @@ export class ApiServer {
     }
     const answer = handleCollectionRead(this.store, info, this.options);
     entry.code = 200;
-    response.writeHead(200, { 'Content-Type': 'application/json' });
+    const { encoding } = entry;
+    const streamed = answer.type === 'watch' && encoding === 'protobuf' ? ';stream=watch' : '';
+    response.writeHead(200, { 'Content-Type': CONTENT_TYPE[encoding] + streamed });
     response.flushHeaders();
     response.socket?.setNoDelay(true);
     const sink = new FaultySink(response, fault);
     if (answer.type === 'list') {
-      sink.send(JSON.stringify(answer.list));
+      sink.send(encoding === 'protobuf' ? encodeObject(answer.list) : JSON.stringify(answer.list));
       return sink.end();
     }
-    const watch = answer.open(sink, (closed) => this.watches.delete(closed));
+    const watch = answer.open(sink, encoding, (closed) => this.watches.delete(closed));
     this.watches.add(watch);
     response.on('close', () => watch.release());
     watch.start();
@@ -219,8 +242,13 @@ export class ApiServer {
   #reply(response: ServerResponse, entry: AuditEntry, code: number, body: unknown): void {
     entry.code = code;
     if (response.headersSent || response.destroyed) return void response.destroy();
-    response.writeHead(code, { 'Content-Type': typeof body === 'string' ? 'text/plain' : 'application/json' });
-    response.end(typeof body === 'string' ? body : JSON.stringify(body));
+    if (typeof body === 'string') {
+      response.writeHead(code, { 'Content-Type': 'text/plain' });
+      response.end(body);
+    } else {
+      response.writeHead(code, { 'Content-Type': CONTENT_TYPE[entry.encoding] });
+      response.end(entry.encoding === 'protobuf' ? encodeObject(body) : JSON.stringify(body));
+    }
   }
 }
 
@@ -229,14 +257,4 @@ function clientName(socket: Socket): string | undefined {
   if (!(socket instanceof TLSSocket) || !socket.authorized) return undefined;
   const name = socket.getPeerCertificate().subject?.CN;
   return typeof name === 'string' ? name : undefined;
-}
-
-function acceptsJson(request: IncomingMessage): void {
-  const accept = request.headers.accept ?? '*/*';
-  if (/application\/json|\*\/\*|application\/\*/.test(accept)) return;
-  throw new StatusError(
-    406,
-    'NotAcceptable',
-    'only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf',
-  );
 }

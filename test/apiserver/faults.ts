@@ -77,8 +77,8 @@ export class FaultySink {
     if (fault?.type === 'garbage') this.#write(Buffer.from(`${fault.line}\n`));
   }
 
-  send(text: string): void {
-    const bytes = Buffer.from(text);
+  send(body: string | Buffer): void {
+    const bytes = Buffer.from(body);
     const fault = this.#fault;
     if (fault?.type !== 'slow' && fault?.type !== 'cut') {
       if (!this.#dead) this.#write(bytes);

@@ -9,7 +9,7 @@ import { fieldMatcher, labelMatcher } from './selectors.ts';
 import type { Matcher } from './selectors.ts';
 import { badRequest, invalid, StatusError } from './status.ts';
 import type { Store } from './store.ts';
-import { WatchStream } from './watch-stream.ts';
+import { type Encoding, WatchStream } from './watch-stream.ts';
 
 /** Error of a server that supports WatchList, if its etcd has no progress requests (before 3.4.31 and 3.5.13). */
 const NO_PROGRESS = new StatusError(
@@ -29,7 +29,10 @@ export interface ReadOptions {
 
 export type CollectionAnswer =
   | { readonly type: 'list'; readonly list: unknown }
-  | { readonly type: 'watch'; open(sink: FaultySink, onClose: (watch: WatchStream) => void): WatchStream };
+  | {
+      readonly type: 'watch';
+      open(sink: FaultySink, encoding: Encoding, onClose: (watch: WatchStream) => void): WatchStream;
+    };
 
 function matcherOf({ type, namespace, query }: RequestInfo, options: ReadOptions): Matcher {
   const fields = new Set(selectableFields(type));
@@ -87,12 +90,13 @@ function watch(store: Store, { type, query }: RequestInfo, matches: Matcher, opt
   const fromStart = initial ? booleanParameter(query, 'sendInitialEvents') : version === 0;
   return {
     type: 'watch',
-    open: (sink, onClose) => {
+    open: (sink, encoding, onClose) => {
       const stream: WatchStream = new WatchStream(
         store,
         sink,
         {
           type,
+          encoding,
           matches,
           since: fromStart ? undefined : version === 0 ? store.revision : version,
           bookmarks,

@@ -1,11 +1,15 @@
 import type { FaultySink } from './faults.ts';
 import type { JsonObject } from './json-object.ts';
+import { encodeFrame } from './protobuf/encode-object.ts';
 import type { ResourceType } from './resources.ts';
 import { StatusError } from './status.ts';
 import type { Change, Store } from './store.ts';
 
+export type Encoding = 'json' | 'protobuf';
+
 export interface WatchOptions {
   readonly type: ResourceType;
+  readonly encoding: Encoding;
   readonly matches: (object: JsonObject) => boolean;
   /** The watch starts after this revision; if undefined, it first sends all objects as ADDED. */
   readonly since: number | undefined;
@@ -34,6 +38,10 @@ export class WatchStream {
     this.#sink = sink;
     this.#options = options;
     this.#onClose = onClose;
+  }
+
+  get encoding(): Encoding {
+    return this.#options.encoding;
   }
 
   start(): void {
@@ -77,9 +85,9 @@ export class WatchStream {
     this.#send({ type: 'ERROR', object: status.toStatus() });
   }
 
-  /** Sends any text unchanged. */
-  raw(text: string): void {
-    this.#sink.send(text);
+  /** Sends anything unchanged. */
+  raw(body: string | Buffer): void {
+    this.#sink.send(body);
   }
 
   /** Ends the watch normally, as at the end of timeoutSeconds. */
@@ -118,7 +126,8 @@ export class WatchStream {
     this.#send({ type, object });
   }
 
-  #send(event: unknown): void {
-    this.#sink.send(`${JSON.stringify(event)}\n`);
+  #send({ type, object }: { readonly type: string; readonly object: unknown }): void {
+    const inProtobuf = this.#options.encoding === 'protobuf';
+    this.#sink.send(inProtobuf ? encodeFrame(type, object) : `${JSON.stringify({ type, object })}\n`);
   }
 }

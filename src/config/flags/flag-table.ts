@@ -67,8 +67,10 @@ const GROUPS = {
       check: check.range(0),
     }),
     'clientConnection.contentType': field('kube-api-content-type', string, 'application/vnd.kubernetes.protobuf', {
-      ignored: 'this client requests JSON',
+      help: 'media type of lists and watches; application/json: JSON',
+      hint: 'type',
       zeroIsUnset: true,
+      check: check.headerValue,
     }),
     configSyncPeriod: field('config-sync-period', duration, 15 * MINUTE, {
       help: 'no effect: everything is compared in each sync period of the mode',
@@ -286,7 +288,7 @@ const GROUPS = {
 
 /** Fields without a flag. */
 const FILE_ONLY = {
-  'clientConnection.acceptContentTypes': fileOnly(string, ''),
+  'clientConnection.acceptContentTypes': fileOnly(string, '', { check: check.headerValue }),
   'nftables.masqueradeBit': fileOnly(int32, 14, { check: check.range(0, 31) }),
   'nftables.masqueradeAll': fileOnly(bool, false),
   'nftables.syncPeriod': fileOnly(duration, 30 * SECOND, { zeroIsUnset: true, check: check.positive }),

@@ -19,6 +19,11 @@ export function range(min: number, max = Infinity): Check<number> {
   return (value) => (value >= min && value <= max ? undefined : `${value} is out of range: want ${bounds}`);
 }
 
+/** Of an HTTP header, in ASCII. */
+export function headerValue(text: string): string | undefined {
+  return /^[\t -~]*$/.test(text) ? undefined : `${JSON.stringify(text)} has characters that no HTTP header may have`;
+}
+
 /** @param duration in milliseconds */
 export function notNegative(duration: number): string | undefined {
   return duration >= 0 ? undefined : `${formatDuration(duration)} is negative: want 0s or more`;

@@ -38,12 +38,15 @@ export function openSource(config: ProxyConfig, nodeName: string, metrics: Proxy
     const origin = { manifests: config.manifests };
     return { source, origin, apiServers: () => [], eventSink: undefined, close: () => undefined };
   }
-  const { kubeconfig, master, ...rateLimit } = config.api;
+  const { kubeconfig, master, accept, ...rateLimit } = config.api;
   const created = ApiClient.create({
     kubeconfig,
     master,
     masterKubeconfig: config.masterKubeconfig,
     rateLimit,
+    accept,
+    onJsonOnly: (reason) =>
+      log.child('api').warn('API server refuses the content type: JSON is used', { accept, reason }),
     userAgent: userAgent(VERSION),
     observer: metrics,
     onServerChange: ({ from, to, reason }) =>

@@ -13,6 +13,7 @@ import {
   authorize,
   loadKubeConfig,
 } from '../kubeconfig/kube-config.ts';
+import { isReadable, JSON_TYPE } from '../protobuf/media-type.ts';
 import { RateLimit, type RateLimitOptions } from './rate-limit.ts';
 import { RequestProgress } from './request-progress.ts';
 
@@ -21,6 +22,10 @@ export interface ApiClientOptions extends KubeConfigOptions {
   readonly master: string;
   /** Called when a server was not reached, before the next one is tried. */
   readonly onServerChange?: (change: { readonly from: string; readonly to: string; readonly reason: string }) => void;
+  /** Accept header of requests that can read protobuf; JSON by default. */
+  readonly accept?: string;
+  /** Called once, when a server has refused `accept`; from then on, all requests ask for JSON. */
+  readonly onJsonOnly?: (reason: string) => void;
   readonly userAgent: string;
   readonly observer?: ApiObserver;
   /** Client-side rate limit; unlimited by default. */
@@ -41,6 +46,8 @@ export interface ApiRequest {
   readonly body?: { readonly type: string; readonly text: string };
   /** Watches bypass the rate limit, as in kube-proxy, because the reflector backs off between watches. */
   readonly isWatch?: boolean;
+  /** Whether the reader of the response reads protobuf too. */
+  readonly readsProtobuf?: boolean;
   /** Called at most once, if no response has arrived after `slowMs`. The request continues. */
   readonly onSlow?: (reason: string) => void;
 }
@@ -86,6 +93,7 @@ export class ApiClient {
   /** Index of the address in use. */
   #current = 0;
   readonly #known: Pick<ServerState, 'answeredAt' | 'failed'>[];
+  #accept: string;
   #loaded: Loaded;
 
   private constructor(options: ApiClientOptions, loaded: Loaded) {
@@ -93,6 +101,7 @@ export class ApiClient {
     this.#masters = mastersOf(options);
     this.#known = this.#masters.map(() => ({}));
     this.#rateLimit = new RateLimit(options.rateLimit ?? { qps: -1, burst: 1 }, performance.now());
+    this.#accept = options.accept ?? JSON_TYPE;
     this.#loaded = loaded;
   }
 
@@ -141,7 +150,7 @@ export class ApiClient {
     for (let left = this.#masters.length; ; left--) {
       const asked = this.server;
       const at = this.#current;
-      const reply = await this.#requestOnce(request);
+      const reply = await this.#requestReadable(request);
       this.#note(at, reply, request.signal);
       if (reply.ok || reply.kind !== 'unavailable' || request.signal.aborted || this.#masters.length === 1)
         return reply;
@@ -163,6 +172,28 @@ export class ApiClient {
     const from = this.server;
     this.#current = (this.#current + 1) % this.#masters.length;
     if (this.refresh() === undefined) this.#options.onServerChange?.({ from, to: this.server, reason });
+  }
+
+  /** Asks once more, for JSON, if the server refuses what we accept or returns what we cannot read. */
+  async #requestReadable(request: ApiRequest): Promise<ApiReply> {
+    const asked = this.#acceptOf(request);
+    const reply = await this.#requestOnce(request);
+    if (!reply.ok || asked === JSON_TYPE) return reply;
+    const { status, headers } = reply;
+    const type = headers['content-type'];
+    const refused = status === 406 || status === 415;
+    if (!refused && (status !== 200 || isReadable(type))) return reply;
+    reply.body.destroy();
+    // Another request may have been refused before.
+    if (this.#accept !== JSON_TYPE) {
+      this.#accept = JSON_TYPE;
+      this.#options.onJsonOnly?.(refused ? `status ${status}` : `content type ${type}`);
+    }
+    return this.#requestOnce(request);
+  }
+
+  #acceptOf({ readsProtobuf }: ApiRequest): string {
+    return readsProtobuf === true ? this.#accept : JSON_TYPE;
   }
 
   async #requestOnce(request: ApiRequest): Promise<ApiReply> {
@@ -285,8 +316,12 @@ export class ApiClient {
   }
 
   /** @param tunnel when aborted, closes the tunnel through a proxy, even one that is being opened */
-  async #requestOptions({ method, signal, body }: ApiRequest, tunnel: AbortSignal): Promise<HttpOptions> {
-    const headers: Record<string, string> = { Accept: 'application/json', 'User-Agent': this.#options.userAgent };
+  async #requestOptions(request: ApiRequest, tunnel: AbortSignal): Promise<HttpOptions> {
+    const { method, signal, body } = request;
+    const headers: Record<string, string> = {
+      Accept: this.#acceptOf(request),
+      'User-Agent': this.#options.userAgent,
+    };
     if (body !== undefined) {
       headers['Content-Type'] = body.type;
       headers['Content-Length'] = String(Buffer.byteLength(body.text));

@@ -7,7 +7,7 @@ import type { Interner } from '../objects/interner.ts';
 import type { ObjectMeta } from '../objects/objects.ts';
 import type { ReflectorTiming } from './reflector-timing.ts';
 import type { Resource } from './resource.ts';
-import { readText } from './stream-guard.ts';
+import { readBytes } from './stream-guard.ts';
 
 /** The context of a list or a watch of one resource. */
 export interface Exchange<T extends { readonly meta: ObjectMeta }> {
@@ -40,12 +40,13 @@ export async function openGet<T extends { readonly meta: ObjectMeta }>(
     path,
     signal,
     isWatch: query.has('watch'),
+    readsProtobuf: true,
     ...(onSlow && { onSlow }),
   });
   if (!reply.ok) return { kind: reply.kind, message: reply.message };
   if (reply.status === 200) return reply.body;
   try {
-    return failureOfResponse(reply.status, reply.headers, await readText(reply.body, timing.listIdleMs));
+    return failureOfResponse(reply.status, reply.headers, await readBytes(reply.body, timing.listIdleMs));
   } catch (error) {
     return { kind: 'unavailable', message: `status ${reply.status}, and its body cannot be read: ${errorText(error)}` };
   }

@@ -1,6 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { wantsTls } from './connection-text.ts';
 import { integerOf, recordOf, textOr } from '../objects/json.ts';
+import { hasMagic, openEnvelope, STATUS } from '../protobuf/envelope.ts';
+import { readMessage } from '../protobuf/message-table.ts';
 
 /** Why a list or a watch failed. */
 export interface Failure {
@@ -13,7 +15,7 @@ export interface Failure {
     | 'unstreamable' // the server does not support WatchList
     | 'throttled' // 429
     | 'unavailable' // no connection, or any other status, such as 5xx
-    | 'garbled'; // not valid JSON of a list or an event
+    | 'garbled'; // not a valid list or event
   readonly message: string;
   /** Delay in milliseconds that the server requested. */
   readonly retryAfterMs?: number;
@@ -60,17 +62,23 @@ function kindOf(code: number, reason: string, message: string): Failure['kind'] 
   return KIND_OF_CODE[code] ?? 'unavailable';
 }
 
-/** Reads an HTTP response with an error status. */
-export function failureOfResponse(code: number, headers: IncomingHttpHeaders, body: string): Failure {
-  let status: unknown;
-  try {
-    status = JSON.parse(body);
-  } catch {
-    // The body may be empty or a load balancer's HTML page: the status code is enough.
-  }
-  const tls = wantsTls(code, body);
+/** Reads an HTTP response with an error status. Its body may be empty or a load balancer's HTML page. */
+export function failureOfResponse(code: number, headers: IncomingHttpHeaders, body: Buffer): Failure {
+  const tls = wantsTls(code, body.toString());
   if (tls !== undefined) return { kind: 'unavailable', message: tls };
-  const fromBody = failureOfStatus({ ...recordOf(status), code });
+  const fromBody = failureOfStatus({ ...recordOf(statusIn(body)), code });
   const seconds = Number(headers['retry-after']);
   return { ...fromBody, ...retryAfter(Number.isFinite(seconds) ? seconds : undefined) };
+}
+
+/** Returns the metav1.Status in either encoding; undefined if the body has none. */
+function statusIn(body: Buffer): unknown {
+  try {
+    if (!hasMagic(body)) return JSON.parse(body.toString());
+    const { kind, raw } = openEnvelope(body);
+    return kind === STATUS.name ? readMessage(raw, STATUS) : undefined;
+  } catch {
+    // The status code is enough.
+    return undefined;
+  }
 }

@@ -2,8 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { errorText } from '../../base/text/error-text.ts';
 import { type Exchange, openGet } from './exchange.ts';
 import type { Failure } from './failure.ts';
-import { recordOf, textOr } from '../objects/json.ts';
-import { ListScanner } from './list-scanner.ts';
+import { type PageEnd, listReader } from './list-reader.ts';
 import type { ObjectMeta } from '../objects/objects.ts';
 import type { ListPlan } from './reflector-state.ts';
 import { StreamGuard } from './stream-guard.ts';
@@ -12,11 +11,6 @@ export type ListResult<T> =
   | { readonly ok: true; readonly objects: readonly T[]; readonly resourceVersion: string }
   | { readonly ok: false; readonly failure: Failure };
 
-interface PageEnd {
-  readonly next: string;
-  readonly resourceVersion: string;
-}
-
 /** Reads the items of one page into `objects`, trimming each as it arrives. */
 async function readItems<T extends { readonly meta: ObjectMeta }>(
   body: IncomingMessage,
@@ -24,37 +18,25 @@ async function readItems<T extends { readonly meta: ObjectMeta }>(
   objects: T[],
 ): Promise<PageEnd | Failure> {
   const { resource, interner, log, timing, onSlow } = exchange;
-  let syntaxError: string | undefined;
-  const parse = (text: string): unknown => {
-    try {
-      return JSON.parse(text);
-    } catch (error) {
-      syntaxError = errorText(error);
-      return undefined;
-    }
-  };
-  const scanner = new ListScanner(timing.maxLineBytes, (text) => {
-    const { object, reason } = resource.trim(parse(text), interner);
-    if (reason === undefined) objects.push(object);
-    else if (syntaxError === undefined) log.warn(`ignoring an object in the list of ${resource.plural}: ${reason}`);
+  const reader = listReader(body.headers['content-type'], resource, interner, timing.maxLineBytes, (item) => {
+    if (item.reason === undefined) objects.push(item.object);
+    else log.warn(`ignoring an object in the list of ${resource.plural}: ${item.reason}`);
   });
   const guard = new StreamGuard(body);
   guard.limitSilence(timing.listIdleMs);
   if (onSlow !== undefined) guard.reportSilence(timing.slowMs, onSlow);
   try {
     for await (const chunk of guard.chunks()) {
-      if (!scanner.feed(chunk))
-        return { kind: 'garbled', message: `an object has more than ${timing.maxLineBytes} bytes` };
-      if (syntaxError !== undefined) break;
+      const problem = reader.feed(chunk);
+      if (problem !== undefined) return { kind: 'garbled', message: problem };
     }
   } catch (error) {
     return { kind: 'unavailable', message: `the list was interrupted: ${errorText(error)}` };
   }
-  const metadata = recordOf(recordOf(parse(scanner.end()))['metadata']);
-  if (syntaxError !== undefined) return { kind: 'garbled', message: `the list is not valid JSON: ${syntaxError}` };
-  const resourceVersion = textOr(metadata['resourceVersion'], '');
-  if (resourceVersion === '') return { kind: 'garbled', message: 'the list has no metadata.resourceVersion' };
-  return { next: textOr(metadata['continue'], ''), resourceVersion };
+  const end = reader.end();
+  if (typeof end === 'string') return { kind: 'garbled', message: end };
+  if (end.resourceVersion === '') return { kind: 'garbled', message: 'the list has no metadata.resourceVersion' };
+  return end;
 }
 
 /** Lists a resource page by page. A failed list returns no objects. */

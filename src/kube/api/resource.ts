@@ -2,6 +2,10 @@ import type { Interner } from '../objects/interner.ts';
 import type { EndpointSlice, Node, ObjectMeta, Service } from '../objects/objects.ts';
 import type { ObjectName } from '../objects/source.ts';
 import { LABEL } from '../../base/well-known-labels.ts';
+import { ENDPOINT_SLICE } from '../protobuf/endpoint-slice-message.ts';
+import { NODE } from '../protobuf/node-message.ts';
+import type { ObjectMessage } from '../protobuf/object-meta.ts';
+import { SERVICE } from '../protobuf/service-message.ts';
 import type { Trimmed } from '../objects/trim-meta.ts';
 import { trimEndpointSlice } from '../objects/trim-endpoint-slice.ts';
 import { trimNode } from '../objects/trim-node.ts';
@@ -17,6 +21,8 @@ export interface Resource<T extends { readonly meta: ObjectMeta }> {
   /** Name in RBAC and kubectl. */
   readonly plural: string;
   readonly path: string;
+  /** Its table for protobuf, which names its kind. */
+  readonly message: ObjectMessage;
   /** In order of preference: if the server refuses a selector, the next one is used. */
   readonly selectors: readonly Selector[];
   trim(value: unknown, interner: Interner): Trimmed<T>;
@@ -32,6 +38,7 @@ const OF_NO_HEADLESS_SERVICE = `!${LABEL.headless}`;
 export const SERVICES: Resource<Service> = {
   plural: 'services',
   path: '/api/v1/services',
+  message: SERVICE,
   selectors: [
     { labelSelector: OF_NO_OTHER_PROXY, fieldSelector: 'spec.clusterIP!=None' },
     // Fallbacks for servers that cannot select by clusterIP, or by label; model/ drops the extra objects.
@@ -48,6 +55,7 @@ export function servicesWith(selection: ServiceSelection | undefined): Resource<
 export const ENDPOINT_SLICES: Resource<EndpointSlice> = {
   plural: 'endpointslices',
   path: '/apis/discovery.k8s.io/v1/endpointslices',
+  message: ENDPOINT_SLICE,
   selectors: [{ labelSelector: OF_NO_HEADLESS_SERVICE }, {}],
   trim: trimEndpointSlice,
 };
@@ -74,6 +82,7 @@ export function ownNode(nodeName: string): Resource<Node> {
   return {
     plural: 'nodes',
     path: '/api/v1/nodes',
+    message: NODE,
     selectors: [{ fieldSelector: `metadata.name=${nodeName}` }],
     trim: trimNode,
   };

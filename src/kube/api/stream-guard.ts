@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { text } from 'node:stream/consumers';
+import { buffer } from 'node:stream/consumers';
 import { Yielder } from '../../base/yielder.ts';
 
 /** Destroys a stalled stream; the reader of the stream gets the error. */
@@ -60,12 +60,17 @@ export class StreamGuard {
   }
 }
 
-/** Reads a short body as text. Rejects if the connection breaks or the body is not complete in time. */
+/** Reads a short body as text. As `readBytes`. */
 export async function readText(body: IncomingMessage, limitMs: number): Promise<string> {
+  return (await readBytes(body, limitMs)).toString();
+}
+
+/** Reads a short body. Rejects if the connection breaks or the body is not complete in time. */
+export async function readBytes(body: IncomingMessage, limitMs: number): Promise<Buffer> {
   const late = new Error(`connection stalled: the response was not complete within ${Math.round(limitMs / 1000)} s`);
   const timer = setTimeout(() => body.destroy(late), limitMs);
   try {
-    return await text(body);
+    return await buffer(body);
   } finally {
     clearTimeout(timer);
   }

@@ -6,7 +6,7 @@ import type { ObjectMeta } from '../objects/objects.ts';
 import type { Resource } from './resource.ts';
 import type { ObjectName } from '../objects/source.ts';
 
-/** One line of a watch. resourceVersion is "" if the server sent none. */
+/** One event of a watch. resourceVersion is "" if the server sent none. */
 export type WatchEvent<T> =
   | { readonly type: 'applied'; readonly object: T; readonly resourceVersion: string }
   | { readonly type: 'deleted'; readonly object: ObjectName; readonly resourceVersion: string }
@@ -19,10 +19,11 @@ export type WatchEvent<T> =
 /** Marks the bookmark after the initial objects of a WatchList (KEP-3157). */
 const INITIAL_END_ANNOTATION = 'k8s.io/initial-events-end';
 
-function garbled(message: string): WatchEvent<never> {
+export function garbled(message: string): WatchEvent<never> {
   return { type: 'failed', failure: { kind: 'garbled', message } };
 }
 
+/** Reads a line of a watch in JSON. */
 export function decodeWatchEvent<T extends { readonly meta: ObjectMeta }>(
   line: string,
   resource: Resource<T>,
@@ -35,7 +36,16 @@ export function decodeWatchEvent<T extends { readonly meta: ObjectMeta }>(
     return garbled(`a line of the watch is not valid JSON: ${errorText(error)}`);
   }
   if (!isRecord(event)) return garbled('a line of the watch is not an event');
-  const { type, object } = event;
+  return watchEvent(event['type'], event['object'], resource, interner);
+}
+
+/** @param object in the form of its JSON; a Status if the type is ERROR */
+export function watchEvent<T extends { readonly meta: ObjectMeta }>(
+  type: unknown,
+  object: unknown,
+  resource: Resource<T>,
+  interner: Interner,
+): WatchEvent<T> {
   const meta = recordOf(recordOf(object)['metadata']);
   const resourceVersion = textOr(meta['resourceVersion'], '');
   switch (type) {
@@ -57,6 +67,6 @@ export function decodeWatchEvent<T extends { readonly meta: ObjectMeta }>(
     case 'ERROR':
       return { type: 'failed', failure: failureOfStatus(object) };
     default:
-      return garbled(`a line of the watch has the unknown type ${JSON.stringify(type)}`);
+      return garbled(`an event of the watch has the unknown type ${JSON.stringify(type)}`);
   }
 }

@@ -2,10 +2,10 @@ import { Yielder } from '../../base/yielder.ts';
 import { errorText } from '../../base/text/error-text.ts';
 import { type Exchange, openGet } from './exchange.ts';
 import type { Failure } from './failure.ts';
-import { LineSplitter } from './line-splitter.ts';
 import type { ObjectMeta } from '../objects/objects.ts';
 import { StreamGuard } from './stream-guard.ts';
-import { type WatchEvent, decodeWatchEvent } from './watch-event.ts';
+import type { WatchEvent } from './watch-event.ts';
+import { watchReader } from './watch-reader.ts';
 
 export interface WatchRequest {
   readonly selector: number;
@@ -28,19 +28,17 @@ type GoodEvent<T> = Exclude<WatchEvent<T>, { type: 'failed' }>;
 
 async function readEvents<T extends { readonly meta: ObjectMeta }>(
   guard: StreamGuard,
+  contentType: string | undefined,
   exchange: Exchange<T>,
   onEvent: (event: GoodEvent<T>) => void,
 ): Promise<Failure | undefined> {
   const { resource, interner, timing, signal } = exchange;
-  const splitter = new LineSplitter(timing.maxLineBytes);
+  const reader = watchReader(contentType, resource, interner, timing.maxLineBytes);
   const yielder = new Yielder();
   let sawBookmark = false;
   for await (const chunk of guard.chunks()) {
-    const lines = splitter.feed(chunk);
-    if (lines === undefined) return { kind: 'garbled', message: `an event has more than ${timing.maxLineBytes} bytes` };
-    for (const line of lines) {
+    for (const event of reader.feed(chunk)) {
       if (signal.aborted) return undefined;
-      const event = decodeWatchEvent(line, resource, interner);
       if (event.type === 'failed') return event.failure;
       if (event.type === 'bookmark' && !sawBookmark) {
         sawBookmark = true;
@@ -50,7 +48,7 @@ async function readEvents<T extends { readonly meta: ObjectMeta }>(
       if (yielder.due) await yielder.yieldIfDue();
     }
   }
-  return splitter.rest() === '' ? undefined : { kind: 'unavailable', message: 'the watch broke off within an event' };
+  return reader.withinEvent ? { kind: 'unavailable', message: 'the watch broke off within an event' } : undefined;
 }
 
 /** Watches a resource until the connection ends. Rejects only if `onEvent` throws. */
@@ -84,7 +82,7 @@ export async function watchOnce<T extends { readonly meta: ObjectMeta }>(
   let handlerFailed = false;
   let failure: Failure | undefined;
   try {
-    failure = await readEvents(guard, exchange, (event) => {
+    failure = await readEvents(guard, body.headers['content-type'], exchange, (event) => {
       handlerFailed = true;
       onEvent(event);
       handlerFailed = false;

@@ -22,7 +22,7 @@ function trimEndpoint(value: unknown, interner: Interner, namespace: string): En
     ready: booleanOf(conditions['ready']) ?? true,
     serving: booleanOf(conditions['serving']) ?? true,
     terminating: booleanOf(conditions['terminating']) ?? false,
-    ownPod: target['kind'] === 'Pod' && target['namespace'] === namespace,
+    ownPod: target['kind'] === 'Pod' && textOr(target['namespace'], '') === namespace,
     hintZones: hintNames(hints['forZones'], interner),
     hintNodes: hintNames(hints['forNodes'], interner),
   };

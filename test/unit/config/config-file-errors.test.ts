@@ -244,6 +244,10 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
       'KubeProxyConfiguration.nodePortAddresses[0]: "Primary" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64", or primary, localhost or all',
     ],
   ],
+  [
+    'clientConnection: {acceptContentTypes: "a\\nb"}',
+    ['KubeProxyConfiguration.clientConnection.acceptContentTypes: "a\\nb" has characters that no HTTP header may have'],
+  ],
   ['oomScoreAdj: 1001', ['KubeProxyConfiguration.oomScoreAdj: 1001 is out of range: want -1000 to 1000']],
   ['oomScoreAdj: -1001', ['KubeProxyConfiguration.oomScoreAdj: -1001 is out of range: want -1000 to 1000']],
   ['conntrack: {maxPerCore: -1}', ['KubeProxyConfiguration.conntrack.maxPerCore: -1 is out of range: want 0 or more']],

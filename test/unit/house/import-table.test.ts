@@ -52,7 +52,9 @@ const TABLE: Record<string, { readonly values: readonly string[]; readonly types
 const INNER: Record<string, readonly string[]> = {
   'kube/objects': [],
   'kube/kubeconfig': ['objects'],
-  'kube/api': ['objects', 'kubeconfig'],
+  'kube/json': [],
+  'kube/protobuf': ['objects'],
+  'kube/api': ['objects', 'json', 'kubeconfig', 'protobuf'],
   'kube/manifests': ['objects'],
   'kernel/iptables': ['', 'linux'],
   'kernel/iptables-mode': ['', 'iptables', 'linux'],

@@ -12,20 +12,22 @@ test.each([
   [500, 'unavailable'],
   [504, 'unavailable'],
 ])('HTTP %i is %s', (code, kind) => {
-  expect(failureOfResponse(code, {}, '<html>')).toEqual({ kind, message: `status ${code}` });
+  expect(failureOfResponse(code, {}, Buffer.from('<html>'))).toEqual({ kind, message: `status ${code}` });
 });
 
 test('a failure has the message and retryAfterSeconds of its Status; a Retry-After header has priority', () => {
   const status = { kind: 'Status', message: 'slow down', code: 429, details: { retryAfterSeconds: 3 } };
   expect(failureOfStatus(status)).toEqual({ kind: 'throttled', message: 'slow down', retryAfterMs: 3000 });
-  expect(failureOfResponse(429, { 'retry-after': '2' }, JSON.stringify(status))).toMatchObject({ retryAfterMs: 2000 });
-  expect(failureOfResponse(503, { 'retry-after': 'Wed, 21 Oct 2026 07:28:00 GMT' }, '')).not.toHaveProperty(
-    'retryAfterMs',
-  );
+  expect(failureOfResponse(429, { 'retry-after': '2' }, Buffer.from(JSON.stringify(status)))).toMatchObject({
+    retryAfterMs: 2000,
+  });
+  expect(
+    failureOfResponse(503, { 'retry-after': 'Wed, 21 Oct 2026 07:28:00 GMT' }, Buffer.from('')),
+  ).not.toHaveProperty('retryAfterMs');
 });
 
 test('a Retry-After of hours is capped', () => {
-  expect(failureOfResponse(429, { 'retry-after': '86400' }, '')).toMatchObject({ retryAfterMs: 120_000 });
+  expect(failureOfResponse(429, { 'retry-after': '86400' }, Buffer.from(''))).toMatchObject({ retryAfterMs: 120_000 });
 });
 
 test.each([[null], ['x'], [[]], [{ code: '410' }]])('not a Status: unavailable: %j', (status) => {

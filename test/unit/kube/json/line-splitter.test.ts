@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { LineSplitter } from '../../../../src/kube/api/line-splitter.ts';
+import { LineSplitter } from '../../../../src/kube/json/line-splitter.ts';
 
 test('lines do not depend on where the bytes are split', () => {
   fc.assert(

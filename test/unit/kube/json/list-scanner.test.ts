@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { ListScanner } from '../../../../src/kube/api/list-scanner.ts';
+import { ListScanner } from '../../../../src/kube/json/list-scanner.ts';
 
 function scan(
   text: string,
