@@ -3,8 +3,8 @@ import type { IpFamily } from '../base/ip.ts';
 import type { ProxyMode } from '../base/proxy-mode.ts';
 import { type IpSet, type IpSetEntry, formatIpSetEntry } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
-import { chainsCommand } from './chains-command.ts';
-import { nftCommand, nftElement, nftSetText } from './nft-command.ts';
+import { chainsCommand, nftCommand } from './translated-commands.ts';
+import { nftElement, nftSetText } from './nft-text.ts';
 import { nftTable } from '../state/nft-table.ts';
 import { toolCommand } from '../state/commands/tool-command.ts';
 

@@ -1,5 +1,5 @@
 import { formatIp } from '../../base/ip.ts';
-import { nftElement } from '../nft-command.ts';
+import { nftServicePort } from '../nft-text.ts';
 import { type RulePlace, type RulePlaces, firstHook } from './translated-packets.ts';
 
 const SERVICE = 'daddr . meta l4proto . th dport';
@@ -36,6 +36,6 @@ function ofMap(
   id: Parameters<RulePlaces['firewall']>[0],
   packet: Parameters<RulePlaces['firewall']>[1],
 ): RulePlace {
-  const entry = `${map} { ${nftElement({ type: 'hash:ip,port', ...id })} }`;
+  const entry = `${map} { ${nftServicePort(id)} }`;
   return { table, hook: firstHook(packet), chain, rule: `${SERVICE} vmap @${map}`, entry };
 }

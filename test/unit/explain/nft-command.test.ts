@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { parseCidr } from '../../../src/base/cidr.ts';
-import { nftCommand } from '../../../src/explain/nft-command.ts';
+import { nftCommand } from '../../../src/explain/translated-commands.ts';
 import { type SetRole, plannedSet } from '../../../src/state/set-roles.ts';
 import { addressTraits } from '../../../src/state/address-traits.ts';
 import type { IpSetEntry } from '../../../src/state/ip-set.ts';
@@ -24,12 +24,6 @@ const COMMANDS: readonly (readonly [Op, string])[] = [
   [
     addEntry('LOOP-BACK', 6, { type: 'hash:ip,port,ip', ...WEB6, address2: WEB6.address }),
     'nft add element ip6 kube-proxy hairpin-endpoints { fd00:96::a . udp . 80 . fd00:96::a }',
-  ],
-  [{ kind: 'create-set', set: plannedSet('IPVS-IPS', 4, 0) }, 'nft: add set ip kube-proxy cluster-ips'],
-  [{ kind: 'destroy-set', set: plannedSet('IPVS-IPS', 4, 0) }, 'nft: delete set ip kube-proxy cluster-ips'],
-  [
-    { kind: 'grow-set', set: plannedSet('IPVS-IPS', 4, 1), entries: [{ type: 'hash:ip', address: WEB.address }] },
-    'nft: add 1 element to ip kube-proxy cluster-ips',
   ],
   [
     { kind: 'add-virtual-server', virtualServer: virtualServer('10.96.0.10', 80) },

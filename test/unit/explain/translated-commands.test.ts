@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { chainsCommand } from '../../../src/explain/chains-command.ts';
+import { chainsCommand } from '../../../src/explain/translated-commands.ts';
 import { plannedSet } from '../../../src/state/set-roles.ts';
 import { parseCidr } from '../../../src/base/cidr.ts';
 import { addressTraits } from '../../../src/state/address-traits.ts';
