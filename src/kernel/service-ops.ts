@@ -14,7 +14,7 @@ import { isIp4 } from '../base/ip.ts';
 
 /** A virtual server as modes that translate addresses have it: its endpoints are chosen at random. */
 export interface ServiceState {
-  /** Seconds of session affinity; 0: none. */
+  /** Seconds of session affinity; 0: none. Without endpoints, connections are rejected, and it is 0. */
   readonly affinity: number;
   /** Ordered by index (see removeEndpoint). */
   readonly endpoints: readonly Endpoint[];
@@ -169,8 +169,9 @@ class ServiceDraft {
 
   state(): ServiceState | undefined {
     if (!this.#exists) return undefined;
-    const list = this.#list === undefined ? {} : { list: this.#list };
-    return { affinity: this.#affinity, endpoints: this.#endpoints, ...list };
+    const endpoints = this.#endpoints;
+    if (this.#list !== undefined) return { affinity: this.#affinity, endpoints, list: this.#list };
+    return { affinity: endpoints.length === 0 ? 0 : this.#affinity, endpoints };
   }
 
   #clear(): void {

@@ -7,7 +7,7 @@ import { servicePortName } from '../base/service/service-port-name.ts';
 import type { ServiceRequests } from '../base/service/service-requests.ts';
 import { FORWARDING, type RealServer, forwardingOf } from '../state/real-server.ts';
 import type { AddressTraits } from '../state/address-traits.ts';
-import { VS_ONE_PACKET } from '../state/virtual-server.ts';
+import { VS_ONE_PACKET, VS_PERSISTENT } from '../state/virtual-server.ts';
 import { nodePortAddresses } from './node-port-addresses.ts';
 import { SET_ROLES, type SetRole } from '../state/set-roles.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
@@ -148,16 +148,19 @@ export function planVirtualServer(
   const { scheduler, flags: common, timeout, prefix } = view.settings;
   const { onePacket, drainTimeout } = view.service.requests ?? NO_REQUESTS;
   const flags = onePacket === true && protocol === 'UDP' ? common | VS_ONE_PACKET : common;
+  const hasTraits = !view.roles.includes('CLUSTER-IP');
+  // In the modes that translate addresses, connections are rejected: nothing has the affinity.
+  const isRejected = hasTraits && realServers.every(({ weight }) => weight === 0);
   const virtualServer = {
     address,
     port,
     protocol,
     scheduler,
-    flags,
-    timeout,
+    flags: isRejected ? flags & ~VS_PERSISTENT : flags,
+    timeout: isRejected ? 0 : timeout,
     prefix,
     ...(view.namesServicePorts ? { servicePort: servicePortName(view.service.name, portName) } : {}),
-    ...(view.roles.includes('CLUSTER-IP') ? {} : { traits }),
+    ...(hasTraits ? { traits } : {}),
   };
   const planned = { virtualServer, realServers, traits, portName };
   const translated = realServers.every((server) => forwardingOf(server) === FORWARDING.nat);

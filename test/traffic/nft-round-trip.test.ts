@@ -154,7 +154,6 @@ function onNfTables(): void {
         'map @shared-endpoints',
         'clients-tcp_10.201.0.10_8080',
         'ip saddr @sources-',
-        'reject-chain-for-',
         'sctp',
       ]) {
         expect(before).toContain(of);

@@ -23,6 +23,7 @@ import {
   MARK_CHAIN,
   NODE_PORTS,
   SERVICES,
+  SOURCE_KEPT,
   type Table,
 } from './render/service-port.ts';
 
@@ -34,7 +35,6 @@ export async function readState(saved: SavedTables, family: IpFamily): Promise<P
 }
 
 const KINDS = Object.entries(KIND_TEXTS) as [ServedAddressKind, string][];
-const AFFINITY = /affinity (\d+)s/;
 
 interface Dispatch {
   readonly id: VirtualServerId;
@@ -176,7 +176,8 @@ class StateReader {
 
   #readRejection(rule: ParsedRule): void {
     const id = this.#idOf(rule);
-    const [, said, settings = ''] = /^(.*?)(?: \(([^)]*)\))? has no endpoints$/.exec(rule.comment ?? '') ?? [];
+    const [, whole] = /^(.*) has no endpoints$/.exec(rule.comment ?? '') ?? [];
+    const said = whole?.replace(SOURCE_KEPT, '');
     if (id === undefined || said === undefined || rule.target !== 'REJECT' || this.state.server(id) !== undefined)
       return;
     const found = KINDS.find(([, text]) => said.endsWith(` ${text}`));
@@ -186,8 +187,8 @@ class StateReader {
     this.state.setServer(id, {
       id,
       name,
-      state: { affinity: Number(AFFINITY.exec(settings)?.[1] ?? 0), endpoints: [] },
-      traits: traitsOf(kind, kind === 'cluster' || settings.includes('source kept')),
+      state: { affinity: 0, endpoints: [] },
+      traits: traitsOf(kind, kind === 'cluster' || said !== whole),
     });
   }
 

@@ -13,13 +13,7 @@ import { MOST_ELEMENTS, type NftMessage, type SetDefinition } from './port/nft-m
 import type { ElementOf, NftPort, ObservedChain } from './port/nft-port.ts';
 import { sameRules } from './same-rules.ts';
 import type { SharedChain } from './objects/shared-chain.ts';
-import {
-  type ServiceObjects,
-  chooseChain,
-  readFirstChain,
-  rejectingChain,
-  serviceParts,
-} from './objects/service-objects.ts';
+import { type ServiceObjects, chooseChain, readFirstChain, serviceParts } from './objects/service-objects.ts';
 import { FIREWALL_IPS, LISTS, SERVICE_IPS, constantSets, isOfEarlierVersion, isOfSharedChain } from './objects/sets.ts';
 import { isListChain, listChain, listChainName, readLists } from './objects/shared-list.ts';
 import { type Surplus, inOrderOfDeletion } from './surplus-removal.ts';
@@ -149,10 +143,8 @@ async function derivedObjects(port: NftPort, family: IpFamily, heads: readonly H
 function namedChain(name: string, family: IpFamily): SharedChain | undefined {
   const target = readFirstChain(name);
   if (target === undefined) return firewallByName(name, family)?.chains()[0];
-  const isChoice = target.count > 0 && target.affinity === 0;
-  if (isChoice) return { chain: chooseChain(target.count, family), sets: [], elements: [] };
-  if (target.count > 0 || target.affinity === 0) return undefined;
-  return { chain: rejectingChain(target.affinity), sets: [], elements: [] };
+  if (target.count === 0 || target.affinity > 0) return undefined;
+  return { chain: chooseChain(target.count, family), sets: [], elements: [] };
 }
 
 /** Returns the chains that check source ranges. */

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { Service } from '../../../src/kube/objects/objects.ts';
 import { formatIp } from '../../../src/base/ip.ts';
 import type { Port } from '../../../src/base/port.ts';
+import { MODE_PLANS } from '../../../src/plan/mode-plans.ts';
 import { formatRealServer } from '../../../src/state/real-server.ts';
 import { formatVirtualServer } from '../../../src/state/virtual-server.ts';
 import {
@@ -330,6 +331,19 @@ describe('session affinity', () => {
     });
     expect(plan.virtualServers.length).toBeGreaterThan(3);
     for (const { virtualServer } of plan.virtualServers) expect(virtualServer).toMatchObject({ flags: 1, timeout: 60 });
+  });
+
+  test.each([
+    ['ipvs', [], 60],
+    ['nftables', [], 0],
+    ['iptables', [], 0],
+    ['nftables', ['10.244.1.3'], 60],
+    ['iptables', ['10.244.1.3'], 60],
+  ] as const)('in %s mode with endpoints %j, the timeout is %d s', (mode, endpoints, timeout) => {
+    const service = { sessionAffinity: 'ClientIP', affinityTimeoutSeconds: 60 };
+    const plan = planOf({ service, slices: [slice(endpoints)], config: MODE_PLANS[mode] });
+    const flags = timeout > 0 ? 1 : 0;
+    expect(plan.virtualServers[0]?.virtualServer).toMatchObject({ flags, timeout });
   });
 });
 

@@ -15,6 +15,7 @@ import {
   NODE_PORTS,
   type Rendered,
   SERVICES,
+  SOURCE_KEPT,
   type ServedAddress,
   type ServicePort,
   type SharedRule,
@@ -172,12 +173,8 @@ function nodePortRules(
   });
 }
 
-function rejection(port: ServicePort, { id, kind, keepsSource, affinity }: ServedAddress): SharedRule {
-  const settings = [
-    keepsSource && isExternal({ kind }) ? 'source kept' : '',
-    affinity > 0 ? `affinity ${affinity}s` : '',
-  ].filter(Boolean);
-  const said = settings.length === 0 ? '' : ` (${settings.join(', ')})`;
+function rejection(port: ServicePort, { id, kind, keepsSource }: ServedAddress): SharedRule {
+  const said = keepsSource && isExternal({ kind }) ? SOURCE_KEPT : '';
   const rule = `${toService(id, `${port.name} ${KIND_TEXTS[kind]}${said} has no endpoints`)} ${reject(port.family)}`;
   const chain = isExternal({ kind }) ? EXTERNAL_SERVICES : SERVICES;
   return { table: 'filter', chain, rule };

@@ -21,6 +21,9 @@ export const KIND_TEXTS: Readonly<Record<ServedAddressKind, string>> = {
 /** End of the comment of a rule that admits a load balancer IP as a source, which no source range contains. */
 export const ADMITS_ITSELF = ' loadbalancer IP from itself';
 
+/** What the comment of a rule that rejects says of an address that keeps the source of its clients. */
+export const SOURCE_KEPT = ' (source kept)';
+
 /** A virtual server, as its Service port needs it. */
 export interface ServedAddress extends Omit<AddressTraits, 'kind'> {
   readonly id: VirtualServerId;

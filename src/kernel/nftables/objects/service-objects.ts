@@ -10,7 +10,7 @@ import type { ElementOf } from '../port/nft-port.ts';
 import type { SharedChain } from './shared-chain.ts';
 import { ENDPOINTS, LISTS, NO_ENDPOINT_SERVICES, SERVICE_IPS, SHARED_ENDPOINTS } from './sets.ts';
 import { type ListTarget, listChain, listChainName } from './shared-list.ts';
-import { chooseEndpoint, goto } from './steps.ts';
+import { chooseEndpoint } from './steps.ts';
 
 /** What a virtual server, or its list, consists of in our table. */
 export interface ServiceObjects {
@@ -117,12 +117,13 @@ function changedEndpoints(
 function sharedChains({ address, protocol }: VirtualServerId, state: ServiceState): SharedChains | undefined {
   const { affinity: seconds, endpoints } = state;
   const family = familyOf(address);
-  if (endpoints.length > 0 && seconds > 0) {
+  // Connections are rejected.
+  if (endpoints.length === 0) return undefined;
+  if (seconds > 0) {
     const group = { family, protocol, endpoints, seconds };
     return { name: affinityChainName(group), chains: () => affinityChains(group) };
   }
-  if (endpoints.length === 0 && seconds === 0) return undefined;
-  const chain = endpoints.length === 0 ? rejectingChain(seconds) : chooseChain(endpoints.length, family);
+  const chain = chooseChain(endpoints.length, family);
   return { name: chain.name, chains: () => [{ chain, sets: [], elements: [] }] };
 }
 
@@ -131,20 +132,11 @@ export function chooseChain(count: number, family: IpFamily): ChainPlan {
   return { name: `choose-${count}`, rules: [chooseEndpoint(ENDPOINTS, count, family)] };
 }
 
-/** Rejects connections to virtual servers without endpoints that have this affinity. */
-export function rejectingChain(affinity: number): ChainPlan {
-  return { name: `${REJECT}-for-${affinity}s`, rules: [goto(REJECT)] };
-}
-
 const CHOOSE = /^choose-(\d+)$/;
-const REJECTING = /^reject-chain(?:-for-(\d+)s)?$/;
 
 /** Returns what the name of a first chain tells; undefined if it is not ours. */
 export function readFirstChain(name: string): { readonly count: number; readonly affinity: number } | undefined {
   const choose = CHOOSE.exec(name);
   if (choose !== null) return { count: Number(choose[1]), affinity: 0 };
-  const sticky = readAffinityChain(name);
-  if (sticky !== undefined) return sticky;
-  const rejecting = REJECTING.exec(name);
-  return rejecting === null ? undefined : { count: 0, affinity: Number(rejecting[1] ?? 0) };
+  return name === REJECT ? { count: 0, affinity: 0 } : readAffinityChain(name);
 }

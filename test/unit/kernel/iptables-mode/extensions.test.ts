@@ -98,7 +98,8 @@ describe('the extensions of iptables mode', () => {
     programs.testFailure = undefined;
     programs.warnings = WARNING('recent');
     const sticky = service('sticky', '10.97.0.1', { sessionAffinity: 'ClientIP' });
-    await run.take(...listed([service('web', '10.96.0.1'), sticky], [slice('web', ['10.244.0.1'])]));
+    const slices = [slice('web', ['10.244.0.1']), slice('sticky', ['10.244.0.2'])];
+    await run.take(...listed([service('web', '10.96.0.1'), sticky], slices));
     expect(run.reports.at(-1)?.failures[0]).toMatchObject({ code: 'UNSUPPORTED' });
     await run.reconciler.stop();
   });

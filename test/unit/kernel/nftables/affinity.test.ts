@@ -94,21 +94,6 @@ describe('session affinity', () => {
   });
 });
 
-describe('the chain that rejects connections to virtual servers with session affinity', () => {
-  test.each(['no rule', 'two rules'])('is repaired once when another program leaves it %s', async (left) => {
-    await apply(...addAll([]));
-    await kernel.ensureRules(RULES);
-    const rules = (): unknown[] => table.tables.get(4)!.chains.get('reject-chain-for-60s')!.rules;
-    table.changeByOthers(() => {
-      if (left === 'no rule') rules().length = 0;
-      else rules().push(rules()[0]);
-    });
-    expect(await kernel.ensureRules(RULES)).toEqual({ changed: true, chains: ['reject-chain-for-60s'] });
-    expect(rules()).toHaveLength(1);
-    expect(await kernel.ensureRules(RULES)).toEqual({ changed: false, chains: [] });
-  });
-});
-
 describe('chains of session affinity that another program deleted', () => {
   async function lose(): Promise<void> {
     await apply(...addAll().slice(0, 4), { kind: 'add-virtual-server', virtualServer: ADDRESSES[1]! });

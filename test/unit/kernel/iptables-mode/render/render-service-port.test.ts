@@ -157,13 +157,13 @@ describe('the chains of a service port', () => {
     const none = { endpoints: [] };
     const rejected = lines(
       portWith(
-        served('cluster', '10.96.0.10', { ...none, affinity: 60 }),
+        served('cluster', '10.96.0.10', none),
         served('address', '10.96.0.11', { ...none, keepsSource: true }),
         served('nodePort', '192.168.9.1', { ...none, keepsSource: true }),
       ),
     );
     expect(rejected).toEqual([
-      `filter KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment "${NAME} cluster IP (affinity 60s) has no endpoints" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable`,
+      `filter KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment "${NAME} cluster IP has no endpoints" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable`,
       `filter KUBE-SERVICES -d 10.96.0.11/32 -p tcp -m comment --comment "${NAME} service address has no endpoints" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable`,
       `filter KUBE-EXTERNAL-SERVICES -d 192.168.9.1/32 -p tcp -m comment --comment "${NAME} node port (source kept) has no endpoints" -m tcp --dport 30080 -j REJECT --reject-with icmp-port-unreachable`,
     ]);
