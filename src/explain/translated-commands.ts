@@ -2,13 +2,11 @@ import { type IpFamily, familyOf, formatHostPort, formatIp } from '../base/ip.ts
 import { toolCommand } from '../state/commands/tool-command.ts';
 import { formatIpSetEntry } from '../state/ip-set.ts';
 import { nftTable } from '../state/nft-table.ts';
-import type { Op } from '../state/op.ts';
+import type { EntryOp, Op } from '../state/op.ts';
 import type { Endpoint } from '../state/real-server.ts';
 import type { VirtualServerId } from '../state/virtual-server.ts';
 import { settingsText } from './address-use.ts';
 import { nftElement, nftServicePort, nftSetText } from './nft-text.ts';
-
-type EntryOp = Extract<Op, { readonly kind: 'add-entry' | 'delete-entry' }>;
 
 /** How a mode that translates addresses names what an operation changes. */
 interface Names {

@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
-import type { Op, ServerOp } from '../state/op.ts';
-import type { OpFailure } from '../state/outcome.ts';
+import type { ServerOp } from '../state/op.ts';
+import { type OpFailure, failureOf } from '../state/outcome.ts';
 import {
   type Endpoint,
   FORWARDING,
@@ -42,7 +42,8 @@ export function applyServiceOps(before: ServiceState | undefined, ops: Iterable<
   const draft = new ServiceDraft(before);
   for (const op of ops) {
     const error = applyOp(draft, op);
-    if (error !== undefined) failures.push(failureOf(op, error));
+    if (error !== undefined)
+      failures.push(failureOf(op, { errno: constants.errno[error], code: error, text: TEXTS[error] }));
   }
   return { after: draft.state(), settings: draft.settings, failures };
 }
@@ -54,10 +55,6 @@ const TEXTS: Readonly<Record<ErrorName, string>> = {
   ENOENT: 'it does not exist',
   EOPNOTSUPP: 'this mode forwards with NAT, to random endpoints, and remembers single clients only',
 };
-
-function failureOf(op: Op, code: ErrorName): OpFailure {
-  return { op, errno: constants.errno[code], code, text: TEXTS[code] };
-}
 
 /** Applies one operation. Returns why it is not possible; undefined if it is. */
 function applyOp(draft: ServiceDraft, op: ServerOp): ErrorName | undefined {
@@ -85,7 +82,6 @@ function setSettings(draft: ServiceDraft, server: VirtualServer): ErrorName | un
   const possible = scheduler === RANDOM && (flags & ~VS_PERSISTENT) === 0 && prefix === (isIp4(address) ? 32 : 128);
   if (!possible) return 'EOPNOTSUPP';
   draft.set(server);
-  draft.setList(server.list, borrows(server, server));
   return undefined;
 }
 
@@ -99,47 +95,36 @@ function setServer(draft: ServiceDraft, server: RealServer): ErrorName | undefin
 
 /** A virtual server that operations change. A service may have thousands of endpoints, so none of them copies the list. */
 class ServiceDraft {
-  #exists: boolean;
+  /** Undefined: it does not exist. */
+  #head: Omit<ServiceState, 'endpoints'> | undefined;
   #settings: VirtualServer | undefined;
-  #affinity: number;
-  #list: VirtualServerId | undefined;
   readonly #endpoints: Endpoint[];
   readonly #indexes: Map<RealServerKey, number>;
 
   constructor(before: ServiceState | undefined) {
-    this.#exists = before !== undefined;
-    this.#affinity = before?.affinity ?? 0;
-    this.#list = before?.list;
+    this.#head = before;
     this.#endpoints = [...(before?.endpoints ?? [])];
     this.#indexes = new Map(this.#endpoints.map((endpoint, index) => [realServerKey(endpoint), index]));
   }
 
   get exists(): boolean {
-    return this.#exists;
+    return this.#head !== undefined;
   }
 
   get settings(): VirtualServer | undefined {
     return this.#settings;
   }
 
-  /** Sets the settings. Creates the virtual server if it does not exist. */
+  /** Sets the settings. Creates the virtual server if it does not exist. With the list of another one, it has no endpoints of its own. */
   set(settings: VirtualServer): void {
-    this.#exists = true;
     this.#settings = settings;
-    this.#affinity = settings.timeout;
-  }
-
-  /** Sets whose list it uses. With the list of another virtual server, it has no endpoints of its own. */
-  setList(list: VirtualServerId | undefined, isBorrowed: boolean): void {
-    this.#list = list;
-    if (isBorrowed) this.#clear();
+    this.#head = { affinity: settings.timeout, list: settings.list };
+    if (borrows(settings, settings)) this.#clear();
   }
 
   remove(): void {
-    this.#exists = false;
     this.#settings = undefined;
-    this.#affinity = 0;
-    this.#list = undefined;
+    this.#head = undefined;
     this.#clear();
   }
 
@@ -168,10 +153,11 @@ class ServiceDraft {
   }
 
   state(): ServiceState | undefined {
-    if (!this.#exists) return undefined;
+    if (this.#head === undefined) return undefined;
+    const { affinity, list } = this.#head;
     const endpoints = this.#endpoints;
-    if (this.#list !== undefined) return { affinity: this.#affinity, endpoints, list: this.#list };
-    return { affinity: endpoints.length === 0 ? 0 : this.#affinity, endpoints };
+    if (list !== undefined) return { affinity, endpoints, list };
+    return { affinity: endpoints.length === 0 ? 0 : affinity, endpoints };
   }
 
   #clear(): void {

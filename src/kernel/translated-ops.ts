@@ -2,11 +2,9 @@ import { constants } from 'node:os';
 import type { IpFamily } from '../base/ip.ts';
 import type { ProxyMode } from '../base/proxy-mode.ts';
 import type { IpSet } from '../state/ip-set.ts';
-import { type Op, type ServerOp, familyOfOp, virtualServerOf } from '../state/op.ts';
-import type { OpFailure } from '../state/outcome.ts';
+import { type EntryOp, type Op, type ServerOp, familyOfOp, virtualServerOf } from '../state/op.ts';
+import { type OpFailure, failureOf } from '../state/outcome.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
-
-export type EntryOp = Extract<Op, { readonly kind: 'add-entry' | 'delete-entry' }>;
 
 /** The operations of a mode that translates addresses. */
 export interface TranslatedOps {
@@ -29,37 +27,12 @@ export function sortOps(
   const entries: EntryOp[] = [];
   const failures: OpFailure[] = [];
   const isKnown = ({ name, type }: IpSet): boolean => sets.get(name)?.type === type;
-  const refuse = (op: Op): void => {
-    const { EOPNOTSUPP } = constants.errno;
-    failures.push({ op, errno: EOPNOTSUPP, code: 'EOPNOTSUPP', text: `${mode} mode has no such object` });
-  };
+  const refusal = { errno: constants.errno.EOPNOTSUPP, code: 'EOPNOTSUPP', text: `${mode} mode has no such object` };
   for (const op of ops) {
     if (familyOfOp(op) !== family) continue;
-    switch (op.kind) {
-      case 'add-virtual-server':
-      case 'edit-virtual-server':
-      case 'delete-virtual-server':
-      case 'add-real-server':
-      case 'edit-real-server':
-      case 'delete-real-server':
-        services.push(op);
-        break;
-      case 'add-entry':
-      case 'delete-entry':
-        if (isKnown(op.set)) entries.push(op);
-        else refuse(op);
-        break;
-      case 'create-set':
-        if (!isKnown(op.set)) refuse(op);
-        break;
-      case 'grow-set':
-      case 'destroy-set':
-      case 'bind-address':
-      case 'unbind-address':
-      case 'add-route':
-      case 'delete-route':
-        refuse(op);
-    }
+    if ('virtualServer' in op || 'id' in op) services.push(op);
+    else if ('entry' in op && isKnown(op.set)) entries.push(op);
+    else if (op.kind !== 'create-set' || !isKnown(op.set)) failures.push(failureOf(op, refusal));
   }
   return { services, entries, failures };
 }

@@ -40,6 +40,9 @@ export type OpKind = Op['kind'];
 /** A change to a virtual server or its real servers. */
 export type ServerOp = Extract<Op, { readonly virtualServer: VirtualServer } | { readonly id: VirtualServerId }>;
 
+/** A change to an entry of a set. */
+export type EntryOp = Extract<Op, { readonly kind: 'add-entry' | 'delete-entry' }>;
+
 /** Returns the virtual server that the operation, or one on its real servers, changes. */
 export function virtualServerOf(op: ServerOp): VirtualServerId;
 export function virtualServerOf(op: Op): VirtualServerId | undefined;

@@ -1,7 +1,7 @@
 import type { IpAddress } from '../../base/ip.ts';
 import type { NamespacedName } from '../../base/service/names.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
-import type { Op } from '../../state/op.ts';
+import { type Op, virtualServerOf } from '../../state/op.ts';
 import { type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
 
 /** Finds the Service that needs what an operation changes; undefined if none does, or the node itself. */
@@ -31,7 +31,7 @@ export function opsByOwner(ops: Iterable<Op>, ownerOf: OwnerOf): readonly OwnedO
 export function ownersIn(plan: Pick<NodePlan, 'ownerOf' | 'services'>): OwnerOf {
   let byAddress: Map<IpAddress, NamespacedName> | undefined;
   return (op) => {
-    const id = virtualServerOf(op);
+    const id = servedBy(op);
     if (id !== undefined) return plan.ownerOf(virtualServerKey(id));
     const address = 'entry' in op && op.entry.type === 'hash:ip' ? op.entry.address : 'address' in op && op.address;
     if (address === false) return undefined;
@@ -51,10 +51,7 @@ function addressOwners(plan: Pick<NodePlan, 'services'>): Map<IpAddress, Namespa
   return owners;
 }
 
-function virtualServerOf(op: Op): VirtualServerId | undefined {
-  if ('virtualServer' in op) return op.virtualServer;
-  if ('id' in op) return op.id;
-  return 'entry' in op && (op.entry.type === 'hash:ip,port' || op.entry.type === 'hash:ip,port,net')
-    ? op.entry
-    : undefined;
+function servedBy(op: Op): VirtualServerId | undefined {
+  if (!('entry' in op)) return virtualServerOf(op);
+  return op.entry.type === 'hash:ip,port' || op.entry.type === 'hash:ip,port,net' ? op.entry : undefined;
 }

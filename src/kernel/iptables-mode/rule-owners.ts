@@ -1,9 +1,9 @@
 import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { ruleOfEntry } from './node-sets.ts';
 import type { RefusedLine } from './refused-lines.ts';
-import type { Rendered, SharedRule } from './render/service-port.ts';
+import type { Rendered } from './render/service-port.ts';
 import { type Unit, isEntryOp, touchedPorts } from './state-change.ts';
-import { chainKey } from './table-image.ts';
+import { chainKey, ruleKey } from './table-image.ts';
 
 /** Finds the operations whose rules a script writes. */
 export class RuleOwners {
@@ -27,7 +27,7 @@ export class RuleOwners {
     const owners = units.filter(
       (unit) =>
         [...touchedPorts(state, unit)].some((port) => ports.has(port)) ||
-        unit.some((op) => isEntryOp(op) && ruleOfEntry(op.entry).some((rule) => keys.has(sharedKey(rule)))),
+        unit.some((op) => isEntryOp(op) && ruleOfEntry(op.entry).some((rule) => keys.has(ruleKey(rule)))),
     );
     return owners.length > 0 ? owners : units;
   }
@@ -37,16 +37,12 @@ function has(rendered: Rendered | undefined, keys: ReadonlySet<string>): boolean
   if (rendered === undefined) return false;
   return (
     rendered.chains.some((chain) => keys.has(chainKey(chain))) ||
-    rendered.shared.some((rule) => keys.has(sharedKey(rule)))
+    rendered.shared.some((rule) => keys.has(ruleKey(rule)))
   );
-}
-
-function sharedKey({ table, chain, rule }: SharedRule): string {
-  return `${table} ${chain} ${rule}`;
 }
 
 /** A line belongs to a chain, or it is a rule of a chain that service ports share. */
 function keysOf({ table, line }: RefusedLine): readonly string[] {
   const [, name, rule = ''] = /^(?::|-[AIDX] )(\S+) ?(.*)$/.exec(line) ?? [];
-  return name === undefined ? [] : [chainKey({ table, name }), `${table} ${name} ${rule}`];
+  return name === undefined ? [] : [chainKey({ table, name }), ruleKey({ table, chain: name, rule })];
 }

@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../base/ip.ts';
-import { type Op, type ServerOp, virtualServerOf } from '../../state/op.ts';
+import { type EntryOp, type Op, type ServerOp, virtualServerOf } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import {
   type VirtualServer,
@@ -11,7 +11,7 @@ import { EqualChanges } from './equal-changes.ts';
 import { type ProxyState, type Server, type ServicePortKey, nameOf, servicePortKey } from './proxy-state.ts';
 import type { MissingExtension, DependentServices } from './extensions.ts';
 import { NODE_SETS } from './node-sets.ts';
-import { type EntryOp, type ServerOps, byVirtualServer, sortOps } from '../translated-ops.ts';
+import { type ServerOps, byVirtualServer, sortOps } from '../translated-ops.ts';
 
 /** An operation on an object that this mode has. */
 export type StateOp = ServerOp | EntryOp;

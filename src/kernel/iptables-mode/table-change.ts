@@ -3,7 +3,7 @@ import { chainLines, deletionLines, tableScript } from '../iptables/iptables-scr
 import { SHARED_CHAINS, baseChains, isNodePortAddressRule } from './render/node-chains.ts';
 import type { RefusedLine } from './refused-lines.ts';
 import type { OwnChain, Rendered, SharedRule, Table } from './render/service-port.ts';
-import { type ChainKey, SHARED_KEYS, type TableImage, chainKey } from './table-image.ts';
+import { type ChainKey, SHARED_KEYS, type TableImage, chainKey, ruleKey } from './table-image.ts';
 
 /** Comparisons of rules that deletions may take. Beyond that the chain is written whole, which takes less. */
 const MOST_COMPARISONS = 2_000_000;
@@ -76,8 +76,8 @@ export class TableChange {
   #replaceShared(before: readonly SharedRule[], after: readonly SharedRule[]): void {
     for (const { table } of before) this.difference[table] -= 1;
     for (const { table } of after) this.difference[table] += 1;
-    const wanted = new Map(after.map((rule) => [sharedKey(rule), rule]));
-    const gone = new Map(before.map((rule) => [sharedKey(rule), rule]));
+    const wanted = new Map(after.map((rule) => [ruleKey(rule), rule]));
+    const gone = new Map(before.map((rule) => [ruleKey(rule), rule]));
     for (const rule of wanted.values()) if (!this.#image.has(rule)) this.#added.push(rule);
     for (const [key, rule] of gone) if (!wanted.has(key) && this.#image.has(rule)) this.#removed.push(rule);
   }
@@ -184,8 +184,4 @@ function insertion(shared: SharedRule): string {
 
 function hasSameRules(a: OwnChain, b: OwnChain): boolean {
   return a.rules.length === b.rules.length && a.rules.every((rule, at) => rule === b.rules[at]);
-}
-
-function sharedKey({ table, chain, rule }: SharedRule): string {
-  return `${table} ${chain} ${rule}`;
 }

@@ -10,6 +10,11 @@ export function chainKey({ table, name }: Pick<OwnChain, 'table' | 'name'>): Cha
   return `${table} ${name}`;
 }
 
+/** Identifies a rule of a chain that service ports share. */
+export function ruleKey({ table, chain, rule }: SharedRule): string {
+  return `${table} ${chain} ${rule}`;
+}
+
 export const SHARED_KEYS: ReadonlySet<ChainKey> = new Set(SHARED_CHAINS.map(chainKey));
 
 /**

@@ -7,7 +7,7 @@ import { chooseProtocol, getProtocol } from '../../netlink/family/ipset/protocol
 import { createSet, decodeRevision, destroySet, getType } from '../../netlink/family/ipset/set.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import { type IpSet, type IpSetType, TWIN_PREFIX, twinName } from '../../state/ip-set.ts';
-import type { Op } from '../../state/op.ts';
+import type { EntryOp, Op } from '../../state/op.ts';
 import { type OpFailure, failureOf } from '../../state/outcome.ts';
 import { type BatchConnection, askAll, runBatch } from '../linux/batch.ts';
 import type { ObservedIpSet } from '../kernel.ts';
@@ -18,7 +18,6 @@ import { observedEntry } from './set-entry.ts';
 /** Operations on sets and their entries. */
 export type SetOp = Extract<Op, { kind: 'create-set' | 'grow-set' | 'destroy-set' | 'add-entry' | 'delete-entry' }>;
 type GrowSet = Extract<SetOp, { kind: 'grow-set' }>;
-type EntryOp = Extract<SetOp, { kind: 'add-entry' | 'delete-entry' }>;
 
 const { ENOENT } = constants.errno;
 const OURS = 'KUBE-';

@@ -16,10 +16,11 @@ import { readOtherRules } from '../iptables/chain-policies.ts';
 import { ipvsFamily } from '../linux/generic-family.ts';
 import { IpvsHandle } from './ipvs-handle.ts';
 import { KernelError } from '../kernel-error.ts';
-import type { IpvsTimeouts, Kernel, KernelCounters, KernelReader } from '../kernel.ts';
+import type { IpvsTimeouts, Kernel, KernelReader } from '../kernel.ts';
 import { readOnlyKernel } from '../kernel-reader.ts';
 import { loadModules, requireIpvs } from '../linux/modules.ts';
 import { refusalsOf, withKernelError } from '../linux/netlink-failure.ts';
+import { KernelOfNode } from '../linux/kernel-of-node.ts';
 import { NodeKernel, type NodeKernelOptions, once, kernelMethod } from '../linux/node-kernel.ts';
 import { readTrafficTotals } from './traffic-totals.ts';
 
@@ -35,25 +36,20 @@ export function createIpvsKernelReader(options: NodeKernelOptions): KernelReader
   return readOnlyKernel(new IpvsKernel(options, requireIpvs));
 }
 
-class IpvsKernel implements Kernel {
+class IpvsKernel extends KernelOfNode implements Kernel {
   readonly mode = 'ipvs';
-  readonly #node: NodeKernel;
   readonly #loadModules: () => Promise<void>;
   readonly #iptables: Iptables;
   #ipvs: Promise<IpvsHandle> | undefined;
   // Separate sockets: a dump of connection tracking takes long, and sets must not wait for it.
-  readonly #sets = once(() => new IpsetHandle(this.#node.open(NETLINK_NETFILTER), this.#node.countWrites));
-  readonly #device = (): DeviceHandle => this.#node.device();
+  readonly #sets = once(() => new IpsetHandle(this.node.open(NETLINK_NETFILTER), this.node.countWrites));
+  readonly #device = (): DeviceHandle => this.node.device();
 
   constructor(options: NodeKernelOptions, load?: () => Promise<void>) {
     const node = new NodeKernel(options);
-    this.#node = node;
+    super(node);
     this.#loadModules = load ?? (() => loadModules({ runner: node.runner }));
     this.#iptables = iptablesOf(node, options);
-  }
-
-  get counters(): Readonly<KernelCounters> {
-    return this.#node.counters;
   }
 
   async prepare(): Promise<void> {
@@ -71,9 +67,6 @@ class IpvsKernel implements Kernel {
   readonly removeDevice = kernelMethod(this.#device, 'removeDevice', (device) => device.remove());
   readonly getBoundAddresses = kernelMethod(this.#device, 'getBoundAddresses', (device) => device.getBoundAddresses());
   readonly getLocalRoutes = kernelMethod(this.#device, 'getLocalRoutes', (device) => device.getLocalRoutes());
-  readonly findRoutes: Kernel['findRoutes'] = (to) => this.#node.findRoutes(to);
-  readonly findUnforwarded: Kernel['findUnforwarded'] = () => this.#node.findUnforwarded();
-  readonly getNodeAddresses: Kernel['getNodeAddresses'] = () => this.#node.getNodeAddresses();
 
   readonly getVirtualServers = this.#onIpvs('getVirtualServers', (ipvs) => ipvs.getVirtualServers());
   readonly getVirtualServerStats = this.#onIpvs('getVirtualServerStats', (ipvs, ids?: Ids) => ipvs.getStats(ids));
@@ -90,10 +83,6 @@ class IpvsKernel implements Kernel {
 
   readonly getSets = kernelMethod(this.#sets, 'getSets', (sets, names?: readonly string[]) => sets.getSets(names));
   readonly findSets = kernelMethod(this.#sets, 'findSets', (sets, names: readonly string[]) => sets.findSets(names));
-
-  readonly getUdpFlows: Kernel['getUdpFlows'] = (family) => this.#node.getUdpFlows(family);
-  readonly getFlowSources: Kernel['getFlowSources'] = (family, among) => this.#node.getFlowSources(family, among);
-  readonly deleteFlows: Kernel['deleteFlows'] = (flows) => this.#node.deleteFlows(flows);
 
   // IPVS and ipset do not count their changes.
   readonly getGeneration: Kernel['getGeneration'] = () => Promise.resolve(undefined);
@@ -130,27 +119,19 @@ class IpvsKernel implements Kernel {
   readonly ensureRules = (rules: RuleSet) => this.#iptables.ensure(rules);
   readonly addRules = (rules: RuleSet): Promise<boolean> => this.#iptables.add(rules);
   readonly compareRules = (rules: RuleSet): Promise<RulesInForce> => this.#iptables.compare(rules);
-  readonly forgetReadings: Kernel['forgetReadings'] = () => Promise.resolve();
   readonly preview: Kernel['preview'] = async (rules, parts) => {
     const missing: RuleDifference[] = [];
     for (const each of rules) missing.push(...(await this.compareRules(each)).missing);
     return { rules: missing, parts: parts.map(toolCommands) };
   };
   readonly getOtherRules: Kernel['getOtherRules'] = async (family) => {
-    const rules = await readOtherRules(this.#iptables, family, this.#node);
+    const rules = await readOtherRules(this.#iptables, family, this.node);
     return { ...rules, marks: await this.#getMarks(family) };
   };
   readonly removeRules = (rules: RuleSet): Promise<void> => this.#iptables.remove(rules);
 
-  readonly getTrafficTotals = () => withKernelError('getTrafficTotals', () => readTrafficTotals(this.#node.files));
-  readonly getSysctl: Kernel['getSysctl'] = (key) => this.#node.getSysctl(key);
-  readonly setSysctl: Kernel['setSysctl'] = (key, value) => this.#node.setSysctl(key, value);
-  readonly watchNode: Kernel['watchNode'] = (onChange, onStateLost) => this.#node.watchAddresses(onChange, onStateLost);
-
-  async close(): Promise<void> {
-    this.#node.close();
-    await Promise.resolve();
-  }
+  readonly getTrafficTotals = () => withKernelError('getTrafficTotals', () => readTrafficTotals(this.node.files));
+  readonly watchNode: Kernel['watchNode'] = (onChange, onStateLost) => this.node.watchAddresses(onChange, onStateLost);
 
   async #ipvsHandle(): Promise<IpvsHandle> {
     if (this.#ipvs === undefined) {
@@ -165,12 +146,12 @@ class IpvsKernel implements Kernel {
 
   async #openIpvs(): Promise<IpvsHandle> {
     await this.#loadModules();
-    const connection = this.#node.open(NETLINK_GENERIC);
+    const connection = this.node.open(NETLINK_GENERIC);
     try {
       const family = await ipvsFamily(connection);
-      return new IpvsHandle(connection, this.#node.open(NETLINK_GENERIC), family, this.#node.countWrites);
+      return new IpvsHandle(connection, this.node.open(NETLINK_GENERIC), family, this.node.countWrites);
     } catch (error) {
-      this.#node.discard(connection);
+      this.node.discard(connection);
       throw error;
     }
   }
@@ -208,7 +189,7 @@ class IpvsKernel implements Kernel {
     const now = await ipvsFamily(ipvs.connection);
     if (now !== before) {
       ipvs.familyId = now;
-      this.#node.stateLost('the kernel module ip_vs was unloaded');
+      this.node.stateLost('the kernel module ip_vs was unloaded');
     }
     return now !== used;
   }

@@ -9,35 +9,17 @@ import {
 import { KernelError } from '../kernel-error.ts';
 import type { IpSet } from '../../state/ip-set.ts';
 import type { Kernel, ObservedIpSet } from '../kernel.ts';
-import type { NodeKernel } from './node-kernel.ts';
+import { KernelOfNode } from './kernel-of-node.ts';
 import { RANDOM } from '../service-ops.ts';
 
 /**
  * The common part of the modes that translate addresses by rules. Endpoints are chosen at random, and there are neither
- * kube-ipvs0 nor counters of virtual servers. Routes, node addresses, flows and sysctls are those of NodeKernel.
+ * kube-ipvs0 nor counters of virtual servers.
  */
-export abstract class TranslatingKernel {
+export abstract class TranslatingKernel extends KernelOfNode {
   abstract readonly mode: Kernel['mode'];
   abstract getSets(names: readonly string[]): Promise<ObservedIpSet[]>;
-  protected readonly node: NodeKernel;
   #hasIpv6 = false;
-
-  constructor(node: NodeKernel) {
-    this.node = node;
-  }
-
-  get counters(): Kernel['counters'] {
-    return this.node.counters;
-  }
-
-  readonly findRoutes: Kernel['findRoutes'] = (to) => this.node.findRoutes(to);
-  readonly findUnforwarded: Kernel['findUnforwarded'] = () => this.node.findUnforwarded();
-  readonly getNodeAddresses: Kernel['getNodeAddresses'] = () => this.node.getNodeAddresses();
-  readonly getUdpFlows: Kernel['getUdpFlows'] = (family) => this.node.getUdpFlows(family);
-  readonly getFlowSources: Kernel['getFlowSources'] = (family, among) => this.node.getFlowSources(family, among);
-  readonly deleteFlows: Kernel['deleteFlows'] = (flows) => this.node.deleteFlows(flows);
-  readonly getSysctl: Kernel['getSysctl'] = (key) => this.node.getSysctl(key);
-  readonly setSysctl: Kernel['setSysctl'] = (key, value) => this.node.setSysctl(key, value);
 
   readonly getBoundAddresses: Kernel['getBoundAddresses'] = () => Promise.resolve([]);
   readonly getLocalRoutes: Kernel['getLocalRoutes'] = () => Promise.resolve([]);
@@ -55,20 +37,10 @@ export abstract class TranslatingKernel {
     return new Map((await this.getSets(names)).map((set) => [set.name, set]));
   }
 
-  /** A mode that keeps what it has read without a generation must override it. */
-  forgetReadings(_before: number): Promise<void> {
-    return Promise.resolve();
-  }
-
   probeScheduler(scheduler: string): Promise<void> {
     if (scheduler === RANDOM) return Promise.resolve();
     const message = `${this.mode} mode chooses endpoints at random`;
     return Promise.reject(new KernelError('probeScheduler', 'EOPNOTSUPP', message));
-  }
-
-  close(): Promise<void> {
-    this.node.close();
-    return Promise.resolve();
   }
 
   /** The families that this kernel has. */

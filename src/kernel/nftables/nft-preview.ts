@@ -4,7 +4,8 @@ import { type Preview, type PreviewCommand, withInput } from '../../state/comman
 import type { RuleDifference, RuleSet } from '../../state/rules/rule-set.ts';
 import { Transaction } from '../../state/transaction.ts';
 import type { NftPort } from './port/nft-port.ts';
-import { NftTables, skeleton } from './nft-tables.ts';
+import { NftTables } from './nft-tables.ts';
+import { contents } from './replacing-port.ts';
 import { checkRules } from './rule-check.ts';
 import { tableState } from './table-take-over.ts';
 import { TableView } from './table-view.ts';
@@ -57,7 +58,7 @@ async function writtenOn(
       foreign.add(family);
       await table.commit(family, [{ kind: 'delete-table' }]);
     }
-    if (state !== 'ours') await table.commit(family, skeleton(family));
+    if (state !== 'ours') await table.commit(family, [{ kind: 'new-table' }, ...contents([], family)]);
     const { repairs, surplus } = await checkRules(table, settings, family);
     await table.commit(family, [...repairs.flat(), ...surplus]);
   }

@@ -3,7 +3,7 @@ import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { nftTable } from '../../state/nft-table.ts';
 import type { Op } from '../../state/op.ts';
-import type { OpFailure, Outcome } from '../../state/outcome.ts';
+import { type OpFailure, type Outcome, failureOf, reasonOf } from '../../state/outcome.ts';
 import type { Endpoint } from '../../state/real-server.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, borrows, virtualServerKey } from '../../state/virtual-server.ts';
@@ -16,7 +16,7 @@ import type { ElementOf, NftRefusal } from './port/nft-port.ts';
 import type { ModeObserver } from '../mode-observer.ts';
 import { type ServiceParts, type SharedChains, hasOwnList, serviceParts } from './objects/service-objects.ts';
 import { type AppliedOps, type ServiceState, applyServiceOps } from '../service-ops.ts';
-import { ENDPOINTS, LISTS, SHARED_ENDPOINTS, constantSets } from './objects/sets.ts';
+import { ENDPOINTS, LISTS, SHARED_ENDPOINTS } from './objects/sets.ts';
 import { type ListTargets, chainOf, findLists, listChainName } from './objects/shared-list.ts';
 import { TableChange, elementId, sameData } from './table-change.ts';
 import { type ObservedService, type Services, readOwnElements } from './table-reader.ts';
@@ -32,11 +32,6 @@ const ATTEMPTS = 5;
 const OF_ALL: ReadonlySet<string> = new Set([TABLE_OWNED, 'EPERM', 'EOPNOTSUPP', 'TIMEOUT', 'CLOSED']);
 /** Another program changed the ruleset meanwhile. */
 const CHANGED_MEANWHILE: ReadonlySet<string> = new Set(['ERESTART', 'EBUSY', 'EAGAIN', 'EINTR']);
-
-/** Returns what creates an empty table. */
-export function skeleton(family: IpFamily): NftMessage[] {
-  return [{ kind: 'new-table' }, ...constantSets(family).map((set): NftMessage => ({ kind: 'new-set', set }))];
-}
 
 /**
  * Applies operations to our tables. What an operation changes depends on the state of its object only, which the view
@@ -72,7 +67,9 @@ export class NftTables {
           inOrder: true,
         },
       );
-      for (const { units, refusal } of refused) refuse(units, refusal, failures);
+      for (const { units, refusal } of refused) {
+        for (const op of units.flatMap(({ ops }): readonly Op[] => ops)) failures.push(failureOf(op, refusal));
+      }
       if (stoppedBy !== undefined) stopped ??= whyStopped(family, stoppedBy);
     }
     return { failures, ...(stopped !== undefined && { stopped }) };
@@ -99,17 +96,13 @@ export class NftTables {
   }
 }
 
-function refuse(units: readonly Unit[], { errno, code, text }: NftRefusal, failures: OpFailure[]): void {
-  for (const unit of units) for (const op of unit.ops) failures.push({ op, errno, code, text });
-}
-
 /** Whether every other transaction would be refused, too. */
 async function isOfAll({ port, family }: TableView, { code }: NftRefusal): Promise<boolean> {
   return OF_ALL.has(code) || (code === 'ENOENT' && !(await port.hasTable(family)));
 }
 
-function whyStopped(family: IpFamily, { code, text }: NftRefusal): string {
-  const reason = code === 'ENOENT' ? 'another program deleted it' : `${code}${text === '' ? '' : `: ${text}`}`;
+function whyStopped(family: IpFamily, refusal: NftRefusal): string {
+  const reason = refusal.code === 'ENOENT' ? 'another program deleted it' : reasonOf(refusal);
   return `cannot write table ${nftTable(family)}: ${reason}`;
 }
 

@@ -4,7 +4,7 @@ import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { Turns } from '../../base/turns.ts';
 import { NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
 import { TABLE, nftFamily, nftTable } from '../../state/nft-table.ts';
-import type { Outcome } from '../../state/outcome.ts';
+import { type Outcome, failureOf } from '../../state/outcome.ts';
 import type { ObservedRealServer } from '../../state/real-server.ts';
 import type { RuleSet } from '../../state/rules/rule-set.ts';
 import type { RulesInForce, RulesWritten } from '../../state/rules/rules-in-force.ts';
@@ -31,8 +31,9 @@ import { messageText } from './preview/message-text.ts';
 import { previewOf } from './nft-preview.ts';
 import type { NftMessage } from './port/nft-message.ts';
 import { type NftPort, requireCommitted } from './port/nft-port.ts';
-import { NftTables, byFamily, skeleton } from './nft-tables.ts';
+import { NftTables, byFamily } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
+import { contents } from './replacing-port.ts';
 import { checkRules } from './rule-check.ts';
 import { TranslatingKernel, realServerOf } from '../linux/translating-kernel.ts';
 import { NODE_SETS, constantSets } from './objects/sets.ts';
@@ -134,7 +135,11 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
       return false;
     }
     const deletion: NftMessage[] = state === 'foreign' ? [{ kind: 'delete-table' }] : [];
-    requireCommitted('create', family, await this.#port().commit(family, [...deletion, ...skeleton(family)]));
+    requireCommitted(
+      'create',
+      family,
+      await this.#port().commit(family, [...deletion, { kind: 'new-table' }, ...contents([], family)]),
+    );
     return true;
   }
 
@@ -170,7 +175,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     try {
       return await this.#turns.run(() => this.#tables.apply(now));
     } catch (error) {
-      const failures = refusalsOf([...now], error).map(({ item, ...rest }) => ({ op: item, ...rest }));
+      const failures = refusalsOf([...now], error).map((refusal) => failureOf(refusal.item, refusal));
       return { failures, stopped: errorText(error) };
     } finally {
       this.#leftovers.restart();

@@ -1,9 +1,9 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
 import type { IpSetEntry } from '../../state/ip-set.ts';
+import type { Endpoint } from '../../state/real-server.ts';
 import { type VirtualServerId, type VirtualServerKey, borrows, virtualServerKey } from '../../state/virtual-server.ts';
 import {
-  type EndpointAddress,
   endpointKey,
   endpointOfData,
   entryOfKey,
@@ -161,7 +161,7 @@ class Assembly {
   readonly #family: IpFamily;
   readonly #services = new Map<
     VirtualServerKey,
-    { readonly head: Head; readonly endpoints: (EndpointAddress | undefined)[] }
+    { readonly head: Head; readonly endpoints: (Endpoint | undefined)[] }
   >();
   readonly #recalled: ReadonlyMap<VirtualServerKey, RecalledList>;
   /** By what listOfKey() returns. */

@@ -1,6 +1,5 @@
 import type { Cidr } from '../../base/cidr.ts';
 import type { IpFamily } from '../../base/ip.ts';
-import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
 import {
   type VirtualServer,
   type VirtualServerId,
@@ -11,6 +10,7 @@ import { readRanges } from './objects/firewall-objects.ts';
 import { addressAt, clientKey, serviceKey, serviceKeyLength, serviceOfKey } from './objects/keys.ts';
 import type { ElementOf, NftPort } from './port/nft-port.ts';
 import { FIREWALL_IPS, FIREWALL_NODES, TRAIT_SETS, type TraitSet } from './objects/sets.ts';
+import { chainOf } from './objects/shared-list.ts';
 import type { AtGeneration } from './table-reader.ts';
 import { type FoundTraits, traitSetOf } from './objects/trait-elements.ts';
 
@@ -102,8 +102,7 @@ class Assembly {
     const traitSet = BY_NAME.get(set);
     if (traitSet !== undefined && draft.set === undefined) draft.set = traitSet;
     else if (set === FIREWALL_IPS) {
-      const verdict = data !== undefined && 'verdict' in data ? data.verdict : undefined;
-      draft.chain = verdict?.code === NFT_VERDICT.goto ? (verdict.chain ?? '') : '';
+      draft.chain = chainOf(data);
     } else if (set === FIREWALL_NODES && addressAt(key, serviceKeyLength(this.#family), this.#family) === id.address) {
       draft.itself = true;
     } else draft.others = [...draft.others, { set, key: key.slice() }];

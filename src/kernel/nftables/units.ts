@@ -1,11 +1,11 @@
-import type { ServerOp } from '../../state/op.ts';
+import type { EntryOp, ServerOp } from '../../state/op.ts';
 import { boundedParts } from '../../base/bounded-parts.ts';
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { CLUSTER_IPS } from '../../state/nft-set-name.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, borrows } from '../../state/virtual-server.ts';
-import { type EntryOp, byVirtualServer, sortOps } from '../translated-ops.ts';
+import { byVirtualServer, sortOps } from '../translated-ops.ts';
 import { entryKey } from './objects/keys.ts';
 import type { ElementOf } from './port/nft-port.ts';
 import { NODE_SETS } from './objects/sets.ts';

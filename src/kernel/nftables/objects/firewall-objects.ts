@@ -54,16 +54,21 @@ export async function readRanges(port: NftPort, family: IpFamily, chain: string)
   await port.eachElement(family, set, ({ key, isEnd }) => {
     elements.push({ set, key: key.slice(), ...(isEnd === true ? { isEnd } : {}) });
   });
-  const inOrder = elements.toSorted((a, b) => Buffer.compare(a.key, b.key));
+  const intervals = intervalsIn(elements, family);
+  const isNamed = sourcesText(sourceElements(intervals, family), family) === text;
+  return { elements, networks: isNamed ? networksOf(intervals) : undefined };
+}
+
+/** Returns the intervals that the elements of a set are, in any order. */
+export function intervalsIn(elements: Iterable<NftElement>, family: IpFamily): readonly Interval[] {
   const intervals: { from: IpAddress; until: IpAddress | undefined }[] = [];
-  for (const { key, isEnd } of inOrder) {
+  for (const { key, isEnd } of [...elements].sort((a, b) => Buffer.compare(a.key, b.key))) {
     const address = addressAt(key, 0, family);
     const last = intervals.at(-1);
     if (isEnd !== true) intervals.push({ from: address, until: undefined });
     else if (last !== undefined) last.until = address;
   }
-  const isNamed = sourcesText(sourceElements(intervals, family), family) === text;
-  return { elements, networks: isNamed ? networksOf(intervals) : undefined };
+  return intervals;
 }
 
 /**

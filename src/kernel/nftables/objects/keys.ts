@@ -4,7 +4,7 @@ import { toPort } from '../../../base/port.ts';
 import { PROTOCOL_NUMBER, protocolFromNumber } from '../../../base/protocol.ts';
 import { readU32 } from '../../../netlink/codec/bytes.ts';
 import type { IpSetEntry, IpSetType } from '../../../state/ip-set.ts';
-import type { RealServer } from '../../../state/real-server.ts';
+import type { Endpoint } from '../../../state/real-server.ts';
 import type { VirtualServerId } from '../../../state/virtual-server.ts';
 
 // A key of several fields fills whole registers of 4 bytes for each: an address, a protocol (1 byte and padding), a port
@@ -130,16 +130,14 @@ export function indexOfKey(bytes: Uint8Array, family: IpFamily): number {
   return readU32(bytes, serviceKeyLength(family));
 }
 
-export type EndpointAddress = Pick<RealServer, 'address' | 'port'>;
-
-export function endpointData({ address, port }: EndpointAddress): Uint8Array {
+export function endpointData({ address, port }: Endpoint): Uint8Array {
   const bytes = new Uint8Array(lengthOf(address) + FIELD);
   putPort(bytes, putAddress(bytes, 0, address), port);
   return bytes;
 }
 
 /** Returns undefined if the port is 0. */
-export function endpointOfData(bytes: Uint8Array, family: IpFamily): EndpointAddress | undefined {
+export function endpointOfData(bytes: Uint8Array, family: IpFamily): Endpoint | undefined {
   const port = toPort(portAt(bytes, addressLength(family)));
   return port === undefined ? undefined : { address: addressAt(bytes, 0, family), port };
 }

@@ -68,40 +68,44 @@ const TRANSPORT_PROTOCOL: TypeOf = { of: 'meta', key: 16 };
 /** The modulus is not compared with that of rules. */
 const RANDOM_NUMBER: TypeOf = { of: 'numgen', type: 1, modulus: 1 };
 
-function endpoints(family: IpFamily): SetDefinition {
+/** @param key the type of each field, and what nft calls it */
+function endpointMap(
+  name: string,
+  comment: string,
+  key: readonly (readonly [type: number, of: TypeOf])[],
+  keyLength: number,
+  family: IpFamily,
+): SetDefinition {
   return {
-    name: ENDPOINTS,
+    name,
     flags: NFT_SET_MAP,
-    keyType: concatenation(...serviceTypes(family), TYPE.integer),
-    keyLength: serviceKeyLength(family) + 4,
+    keyType: concatenation(...key.map(([type]) => type)),
+    keyLength,
     dataType: concatenation(addressType(family), TYPE.port),
     dataLength: addressLength(family) + 4,
     userData: setNotes({
-      comment: 'endpoints of each service port, by index',
+      comment,
       concatenated: true,
-      key: [destinationAddress(family), TRANSPORT_PROTOCOL, DESTINATION_PORT, RANDOM_NUMBER],
+      key: key.map(([, of]) => of),
       data: [destinationAddress(family), DESTINATION_PORT],
     }),
   };
 }
 
+function endpoints(family: IpFamily): SetDefinition {
+  const key = [
+    [addressType(family), destinationAddress(family)],
+    [TYPE.protocol, TRANSPORT_PROTOCOL],
+    [TYPE.port, DESTINATION_PORT],
+    [TYPE.integer, RANDOM_NUMBER],
+  ] as const;
+  return endpointMap(ENDPOINTS, 'endpoints of each service port, by index', key, serviceKeyLength(family) + 4, family);
+}
+
 /** A list has numbers in place of an address: nft has no word for another address than one of the packet. */
 function sharedEndpoints(family: IpFamily): SetDefinition {
-  const numbers = SHARED_KEY_LENGTH / 4;
-  return {
-    name: SHARED_ENDPOINTS,
-    flags: NFT_SET_MAP,
-    keyType: concatenation(...Array.from({ length: numbers }, () => TYPE.integer)),
-    keyLength: SHARED_KEY_LENGTH,
-    dataType: concatenation(addressType(family), TYPE.port),
-    dataLength: addressLength(family) + 4,
-    userData: setNotes({
-      comment: 'endpoints of shared lists, by index',
-      concatenated: true,
-      key: Array.from({ length: numbers }, () => RANDOM_NUMBER),
-      data: [destinationAddress(family), DESTINATION_PORT],
-    }),
-  };
+  const key = Array.from({ length: SHARED_KEY_LENGTH / 4 }, () => [TYPE.integer, RANDOM_NUMBER] as const);
+  return endpointMap(SHARED_ENDPOINTS, 'endpoints of shared lists, by index', key, SHARED_KEY_LENGTH, family);
 }
 
 /** The chains of the endpoints of virtual servers with session affinity. */

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../../base/ip.ts';
 import type { NftElement } from '../../../netlink/family/nf-tables/element.ts';
 import type { ObservedRule } from '../../../netlink/family/nf-tables/rule.ts';
-import type { Refusal } from '../../../state/outcome.ts';
+import { type Refusal, reasonOf } from '../../../state/outcome.ts';
 import type { ChainDefinition, NftMessage, SetDefinition } from './nft-message.ts';
 import { nftTable } from '../../../state/nft-table.ts';
 import { KernelError } from '../../kernel-error.ts';
@@ -60,9 +60,8 @@ export interface NftPort {
 /** Throws a KernelError if the kernel has refused a transaction. @param verb what it was to do to the table */
 export function requireCommitted(verb: string, family: IpFamily, refusal: NftRefusal | undefined): void {
   if (refusal === undefined) return;
-  const { code, text } = refusal;
+  const { code } = refusal;
   const hint =
     code === 'EOPNOTSUPP' ? ': this kernel has no nf_tables, or is older than 5.13; ipvs mode would work' : '';
-  const reason = `${code}${text === '' ? '' : `: ${text}`}${hint}`;
-  throw new KernelError('nf_tables', code, `cannot ${verb} table ${nftTable(family)}: ${reason}`);
+  throw new KernelError('nf_tables', code, `cannot ${verb} table ${nftTable(family)}: ${reasonOf(refusal)}${hint}`);
 }

@@ -9,10 +9,10 @@ import {
 } from '../../../netlink/family/nf-tables/set.ts';
 import { commentOfSet } from '../../../netlink/family/nf-tables/user-data.ts';
 import { TABLE_COMMENT, nftTable } from '../../../state/nft-table.ts';
-import { addressAt } from '../objects/keys.ts';
+import { intervalsIn } from '../objects/firewall-objects.ts';
 import type { NftMessage, SetDefinition } from '../port/nft-message.ts';
 import { dataText, definitionOf, fieldTypes, valueText } from './data-text.ts';
-import { intervalTexts } from './interval-text.ts';
+import { intervalText } from './interval-text.ts';
 import { ruleText } from './nft-rule-text.ts';
 
 /** Returns a change as a line of a script for nft. */
@@ -80,7 +80,7 @@ function elementTexts(elements: ElementList, set: SetDefinition | undefined): re
   if (set === undefined) return Array.from(elements, ({ key }) => `0x${Buffer.from(key).toString('hex')}`);
   if ((set.flags & NFT_SET_INTERVAL) !== 0) {
     const family = set.keyLength === 4 ? 4 : 6;
-    return intervalTexts(Array.from(elements, ({ key, isEnd }) => ({ address: addressAt(key, 0, family), isEnd })));
+    return intervalsIn(elements, family).map(intervalText);
   }
   return Array.from(elements, ({ key, data }) => {
     // The catch-all element.
