@@ -72,7 +72,9 @@ function commandOf(op: Op, { program, entryCommand, noun, server, endpoint, plac
     }
     case 'delete-virtual-server':
       return `${start} delete ${noun}${server(id)}${place('from', family)}`;
-    default: {
+    case 'add-real-server':
+    case 'edit-real-server':
+    case 'delete-real-server': {
       const isAdded = op.kind !== 'delete-real-server' && op.realServer.weight > 0;
       const [verb, preposition] = isAdded ? (['add', 'to'] as const) : (['delete', 'from'] as const);
       return `${start} ${verb} ${server(id)} -> ${endpoint(op.realServer)}${place(preposition, family)}`;

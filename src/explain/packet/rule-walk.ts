@@ -30,71 +30,45 @@ export interface HookWalk {
 
 /** Takes the packet through our chains of one hook. */
 export function walkHook(rules: RuleSet, table: RuleTable, hook: Hook, packet: Packet, sets: SetMatch): HookWalk {
-  return new Walk(rules, table, hook, packet, sets).run();
-}
-
-class Walk {
-  readonly #rules: RuleSet;
-  readonly #table: RuleTable;
-  readonly #hook: Hook;
-  readonly #sets: SetMatch;
-  readonly #matched: MatchedRule[] = [];
-  #packet: Packet;
-
-  constructor(rules: RuleSet, table: RuleTable, hook: Hook, packet: Packet, sets: SetMatch) {
-    this.#rules = rules;
-    this.#table = table;
-    this.#hook = hook;
-    this.#sets = sets;
-    this.#packet = packet;
-  }
-
-  run(): HookWalk {
-    let decision: Decision = 'none';
-    for (const { to } of this.#jumps()) {
-      decision = this.#chain(to);
-      if (decision !== 'none') break;
-    }
-    return { matched: this.#matched, decision, packet: this.#packet };
-  }
-
-  /** Each jump is inserted at the head, so the last one listed comes first; those of position `last` are appended. */
-  #jumps(): readonly RuleJump[] {
-    const ours = this.#rules.jumps.filter(({ table, from }) => table === this.#table && from === this.#hook);
-    const isLast = ({ position }: RuleJump): boolean => position === 'last';
-    return [...ours.filter((jump) => !isLast(jump)).toReversed(), ...ours.filter(isLast)];
-  }
-
-  #chain(name: string): Decision {
-    for (const [index, rule] of this.#chainOf(name).rules.entries()) {
-      const { inInterface = '' } = this.#packet;
-      const match = matchRule(rule, { ...this.#packet, inInterface }, this.#sets);
+  const matched: MatchedRule[] = [];
+  let seen = packet;
+  const walkChain = (chain: string): Decision => {
+    for (const [index, rule] of rulesOf(rules, table, chain).entries()) {
+      const { inInterface = '' } = seen;
+      const match = matchRule(rule, { ...seen, inInterface }, sets);
       if (match === undefined) continue;
-      const { entries, target } = match;
-      this.#matched.push({ table: this.#table, hook: this.#hook, chain: name, index, rule, entries });
-      const decision = this.#apply(match);
-      if (decision !== 'none' || target === 'RETURN') return decision;
+      matched.push({ table, hook, chain, index, rule, entries: match.entries });
+      const decision = apply(match);
+      if (decision !== 'none' || match.target === 'RETURN') return decision;
     }
     return 'none';
-  }
-
-  #apply({ target, options }: RuleMatch): Decision {
+  };
+  const apply = ({ target, options: [option, value] }: RuleMatch): Decision => {
     const decision = DECISIONS.find((each) => each === target);
     if (decision !== undefined) return decision;
     if (target === 'RETURN') return 'none';
-    if (target !== 'MARK') return this.#chain(target);
-    const [option, value] = options;
-    const { mark } = this.#packet;
-    this.#packet = {
-      ...this.#packet,
-      mark: (option === '--or-mark' ? mark | Number(value) : mark ^ Number(value)) >>> 0,
-    };
+    if (target !== 'MARK') return walkChain(target);
+    const { mark } = seen;
+    seen = { ...seen, mark: (option === '--or-mark' ? mark | Number(value) : mark ^ Number(value)) >>> 0 };
     return 'none';
+  };
+  let decision: Decision = 'none';
+  for (const { to } of jumpsFrom(rules, table, hook)) {
+    decision = walkChain(to);
+    if (decision !== 'none') break;
   }
+  return { matched, decision, packet: seen };
+}
 
-  #chainOf(name: string): RuleChain {
-    const chain = this.#rules.chains.find((each) => each.table === this.#table && each.name === name);
-    if (chain === undefined) throw new Error(`no chain ${name} of table ${this.#table} is planned`);
-    return chain;
-  }
+/** Each jump is inserted at the head, so the last one listed comes first; those of position `last` are appended. */
+function jumpsFrom({ jumps }: RuleSet, table: RuleTable, hook: Hook): readonly RuleJump[] {
+  const ours = jumps.filter((jump) => jump.table === table && jump.from === hook);
+  const isLast = ({ position }: RuleJump): boolean => position === 'last';
+  return [...ours.filter((jump) => !isLast(jump)).toReversed(), ...ours.filter(isLast)];
+}
+
+function rulesOf({ chains }: RuleSet, table: RuleTable, name: string): RuleChain['rules'] {
+  const chain = chains.find((each) => each.table === table && each.name === name);
+  if (chain === undefined) throw new Error(`no chain ${name} of table ${table} is planned`);
+  return chain.rules;
 }

@@ -21,7 +21,7 @@ import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { type RefusedLine, refusedLines } from './refused-lines.ts';
 import { type RenderContext, renderServicePort } from './render/render-service-port.ts';
 import { RuleCounter } from './rule-counter.ts';
-import { RuleOwners } from './rule-owners.ts';
+import { ruleOwners } from './rule-owners.ts';
 import type { Rendered } from './render/service-port.ts';
 import { type StateOp, applyToState, isEntryOp, possibleOps, touchedPorts } from './state-change.ts';
 import { TableChange } from './table-change.ts';
@@ -208,7 +208,7 @@ export class FamilyTables {
       const isKnownBetter = this.#learn(change, lines, wasRefused);
       return {
         failures,
-        refusal: { ...asRefusal(error), isKnownBetter, atFault: (units) => owners.unitsOf(state, units, lines) },
+        refusal: { ...asRefusal(error), isKnownBetter, atFault: (units) => owners(state, units, lines) },
       };
     }
     change.commit();
@@ -264,5 +264,5 @@ function changeOf(state: ProxyState, image: TableImage, ops: readonly StateOp[],
   change.ensureBase(settings);
   change.replace(before.ofNode, after.ofNode);
   for (const [index, port] of after.ports.entries()) change.replace(before.ports[index] ?? NOTHING, port);
-  return { change, failures, undo, owners: new RuleOwners(ports, before.ports, after.ports) };
+  return { change, failures, undo, owners: ruleOwners(ports, before.ports, after.ports) };
 }

@@ -5,32 +5,32 @@ import type { Rendered } from './render/service-port.ts';
 import { type Unit, isEntryOp, touchedPorts } from './state-change.ts';
 import { chainKey, ruleKey } from './table-image.ts';
 
-/** Finds the operations whose rules a script writes. */
-export class RuleOwners {
-  readonly #ports: readonly ServicePortKey[];
-  readonly #renderings: readonly (readonly Rendered[])[];
+/**
+ * Returns the units that own one of these lines; all units if the lines belong to what all need. `state` must not have
+ * the changes.
+ */
+export type OwnersOf = (state: ProxyState, units: readonly Unit[], lines: readonly RefusedLine[]) => readonly Unit[];
 
-  /** @param renderings of each of the service ports, before and after the change */
-  constructor(ports: readonly ServicePortKey[], ...renderings: readonly (readonly Rendered[])[]) {
-    this.#ports = ports;
-    this.#renderings = renderings;
-  }
-
-  /**
-   * Returns the units that own one of these lines; all units if the lines belong to what all need. `state` must not
-   * have the changes.
-   */
-  unitsOf(state: ProxyState, units: readonly Unit[], lines: readonly RefusedLine[]): readonly Unit[] {
+/**
+ * Returns a look-up of the operations whose rules a script writes.
+ *
+ * @param renderings of each of the service ports, before and after the change
+ */
+export function ruleOwners(
+  ports: readonly ServicePortKey[],
+  ...renderings: readonly (readonly Rendered[])[]
+): OwnersOf {
+  return (state, units, lines) => {
     const keys = new Set(lines.flatMap(keysOf));
     if (keys.size === 0) return [];
-    const ports = new Set(this.#ports.filter((_port, at) => this.#renderings.some((all) => has(all[at], keys))));
+    const changed = new Set(ports.filter((_port, at) => renderings.some((all) => has(all[at], keys))));
     const owners = units.filter(
       (unit) =>
-        [...touchedPorts(state, unit)].some((port) => ports.has(port)) ||
+        [...touchedPorts(state, unit)].some((port) => changed.has(port)) ||
         unit.some((op) => isEntryOp(op) && ruleOfEntry(op.entry).some((rule) => keys.has(ruleKey(rule)))),
     );
     return owners.length > 0 ? owners : units;
-  }
+  };
 }
 
 function has(rendered: Rendered | undefined, keys: ReadonlySet<string>): boolean {

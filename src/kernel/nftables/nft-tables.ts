@@ -1,5 +1,5 @@
 import { constants } from 'node:os';
-import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
+import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { nftTable } from '../../state/nft-table.ts';
 import type { Op } from '../../state/op.ts';
@@ -138,14 +138,11 @@ function partsOfElements(id: VirtualServerId, elements: readonly ElementOf[]): S
   };
 }
 
-function withoutList(op: Op): OpFailure {
-  return {
-    op,
-    errno: constants.errno.ENOENT,
-    code: 'ENOENT',
-    text: 'the list of endpoints that it shares does not exist',
-  };
-}
+const WITHOUT_LIST: NftRefusal = {
+  errno: constants.errno.ENOENT,
+  code: 'ENOENT',
+  text: 'the list of endpoints that it shares does not exist',
+};
 
 /** Reads, computes and writes the change of some units; again, if the ruleset changed meanwhile. */
 class Attempt {
@@ -254,7 +251,7 @@ class Attempt {
     const listless = await this.#findListless(applied);
     const targets = await this.#findTargets(applied);
     for (const each of applied) {
-      if (listless.has(each)) for (const op of each.unit.ops) this.failures.push(withoutList(op));
+      if (listless.has(each)) for (const op of each.unit.ops) this.failures.push(failureOf(op, WITHOUT_LIST));
       else {
         const key = virtualServerKey(each.unit.id);
         this.#changeService(change, each, all.get(key), targets);
@@ -376,8 +373,3 @@ class Attempt {
 }
 
 const WITHOUT_ENDPOINTS: ServiceState = { affinity: 0, endpoints: [] };
-
-/** Divides ids by family. */
-export function byFamily<T extends VirtualServerId>(ids: readonly T[]): ReadonlyMap<IpFamily, T[]> {
-  return Map.groupBy(ids, ({ address }) => familyOf(address));
-}

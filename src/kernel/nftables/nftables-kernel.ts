@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { errorText } from '../../base/text/error-text.ts';
-import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
+import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
 import { Turns } from '../../base/turns.ts';
 import { NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
 import { TABLE, nftFamily, nftTable } from '../../state/nft-table.ts';
@@ -31,7 +31,7 @@ import { messageText } from './preview/message-text.ts';
 import { previewOf } from './nft-preview.ts';
 import type { NftMessage } from './port/nft-message.ts';
 import { type NftPort, requireCommitted } from './port/nft-port.ts';
-import { NftTables, byFamily } from './nft-tables.ts';
+import { NftTables } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
 import { contents } from './replacing-port.ts';
 import { checkRules } from './rule-check.ts';
@@ -350,7 +350,9 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   }
 
   #readableByFamily<T extends VirtualServerId>(ids: readonly T[]): readonly (readonly [IpFamily, T[]])[] {
-    return [...byFamily(ids)].filter(([family]) => !this.#takeOver.isExpected(family));
+    return [...Map.groupBy(ids, ({ address }) => familyOf(address))].filter(
+      ([family]) => !this.#takeOver.isExpected(family),
+    );
   }
 
   #view(family: IpFamily): TableView {
