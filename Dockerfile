@@ -31,6 +31,8 @@ LABEL org.opencontainers.image.title="kube-ipvs-proxy" \
 # Root, because a container's capabilities are effective for root only. After --init-only has set up the node, the daemon
 # needs only NET_ADMIN and NET_RAW. The image has no shell, no package manager and no setuid program.
 USER 0
+# One malloc arena: otherwise, each thread keeps freed memory in its own.
+ENV MALLOC_ARENA_MAX=1
 # Few objects are short-lived, so small semi-spaces suffice. The heap may use 60% of the container's memory limit; the rest is
 # for the program, buffers and garbage (lab/notes/memory.md). Node's CA certificates are in /etc/ssl/cert.pem, which is read on
 # demand instead of at every start.

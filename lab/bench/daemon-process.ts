@@ -4,6 +4,7 @@ import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { LongProcess } from '../../test/bed/long-process.ts';
 import { Namespace } from '../../test/bed/namespace.ts';
 import { daemonArgv } from '../../test/support/daemon.ts';
+import { imageEnvironment } from '../../test/support/image.ts';
 import { ApiProcess, now } from './api-process.ts';
 import { BenchNode } from './bench-node.ts';
 import { type ClusterShape, NODE_ADDRESS, NODE_NAME } from './large-cluster.ts';
@@ -39,8 +40,9 @@ export class DaemonNode implements AsyncDisposable {
   async start(...runtime: readonly string[]): Promise<Started> {
     const flags = [`--kubeconfig=${this.api.kubeconfig}`, ...FLAGS];
     const [node = '', ...rest] = daemonArgv(this.namespace, flags, this.bench.kernel.mode);
+    const env = { ...process.env, ...(await imageEnvironment()) };
     const at = now();
-    return new Started(await this.namespace.spawn([node, ...runtime, ...rest]), at);
+    return new Started(await this.namespace.spawn([node, ...runtime, ...rest], env), at);
   }
 
   /** What the daemon counts of itself, by name and labels; empty while it does not listen. */

@@ -2,11 +2,13 @@
 export interface ImageSettings {
   readonly entrypoint: readonly string[];
   readonly user: string;
+  /** As NAME=VALUE. */
+  readonly env: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
 }
 
 /**
- * Reads the settings of a Dockerfile: the last ENTRYPOINT in its JSON form, USER and LABEL.
+ * Reads the settings of a Dockerfile: the last ENTRYPOINT in its JSON form, USER, ENV and LABEL.
  *
  * @param values values of the build arguments that labels name
  */
@@ -28,6 +30,7 @@ export function settingsOf(dockerfile: string, values: Readonly<Record<string, s
   return {
     entrypoint: JSON.parse(entrypoint) as string[],
     user,
+    env: Array.from(dockerfile.matchAll(/^ENV (\w+=\S*)$/gm), ([, variable = '']) => variable),
     labels: Object.fromEntries(labels) as Record<string, string>,
   };
 }

@@ -80,7 +80,12 @@ class Layout {
       created: new Date(created * 1000).toISOString(),
       architecture,
       os: 'linux',
-      config: { User: settings.user, Env: [PATH], Entrypoint: settings.entrypoint, Labels: settings.labels },
+      config: {
+        User: settings.user,
+        Env: [PATH, ...settings.env],
+        Entrypoint: settings.entrypoint,
+        Labels: settings.labels,
+      },
       rootfs: { type: 'layers', diff_ids: [digestOf(plain)] },
       history: [{ created_by: 'scripts/image/rootfs.sh' }],
     });

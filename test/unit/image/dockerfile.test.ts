@@ -21,6 +21,11 @@ describe('the settings of a Dockerfile', () => {
     ]);
   });
 
+  test('malloc has one arena', () => {
+    expect(ours.env).toEqual(['MALLOC_ARENA_MAX=1']);
+    expect(readFileSync('packaging/kube-ipvs-proxy.sh', 'utf8')).toContain(`export ${ours.env[0]}\n`);
+  });
+
   test('labels have the values of the arguments', () => {
     expect(ours.labels).toEqual({
       'org.opencontainers.image.title': 'kube-ipvs-proxy',
