@@ -175,6 +175,8 @@ await build({
   entryPoints: ['src/userspace/engine-worker.ts'],
   outfile: `${stem}-engine.cjs`,
   bundle: true,
+  define: { 'import.meta.url': '__url' },
+  banner: { js: "const __url = require('node:url').pathToFileURL(__filename).href;" },
   platform: 'node',
   format: 'cjs',
   target: 'node22',

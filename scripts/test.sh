@@ -30,6 +30,9 @@ if [ "${1:-}" = --file ]; then
   if [ "$mode" = nftables ]; then
     name=nftables-$name
     on=(env TEST_MODE=nftables KERNEL=uml-nft "${on[@]:1}")
+  elif [ "$mode" = userspace ]; then
+    name=userspace-$name
+    on=(env TEST_MODE=userspace KERNEL="${KERNEL:-uml-nft}" "${on[@]:1}")
   elif [ "$mode" = iptables ]; then
     name=iptables-$name
     on=(env TEST_MODE=iptables "${on[@]:1}")
@@ -63,6 +66,9 @@ on=()
 run host "$@" --selectProjects host || status=1
 wait
 
+# This needs nf_tables in every run.
+only_userspace='/traffic/userspace\.test\.ts$'
+
 # jobs_in MODE [GREP_OPTION...] PATTERN: the mode and the file of each job, in a line each.
 jobs_in() {
   local file
@@ -76,7 +82,8 @@ if files=$("${jest[@]}" --selectProjects kernel traffic --listTests "$@" | { gre
     jobs_in ipvs -E "$longest"
     if [ -n "$in_nftables" ]; then jobs_in nftables -E "$in_nftables"; fi
     if [ -n "$in_iptables" ]; then jobs_in iptables -E "$in_iptables"; fi
-    jobs_in ipvs -vE "$longest"
+    jobs_in userspace -E "$only_userspace"
+    jobs_in ipvs -vE "$longest|$only_userspace"
   } | xargs --no-run-if-empty --delimiter='\n' --max-procs="${JOBS:-$(nproc)}" --max-args=2 scripts/test.sh --file || status=1
 else
   status=1

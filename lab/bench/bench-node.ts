@@ -37,9 +37,12 @@ export const SYNC_PERIOD_MS = 3_600_000;
 /** A process in a slow kernel, filling a large one or listing it. */
 const COMMAND_MS = 900_000;
 
+/** The modes in which the kernel does all the work. */
+export type BenchMode = keyof typeof CREATE;
+
 export interface NodeOptions {
   /** Default: ipvs. */
-  readonly mode?: Kernel['mode'];
+  readonly mode?: BenchMode;
   /** `false`: without finding out which iptables is at work here, for a node that a baseline fills. */
   readonly rules?: boolean;
   /** As the daemon does when it starts, before there is anything to sync. `false`: the node is left empty. */
@@ -53,9 +56,11 @@ export class BenchNode implements AsyncDisposable {
   readonly path: string;
   readonly log = new QuietLog();
   readonly kernel: Kernel;
+  readonly mode: BenchMode;
 
-  private constructor(netns: string, mode: Kernel['mode']) {
+  private constructor(netns: string, mode: BenchMode) {
     this.netns = netns;
+    this.mode = mode;
     this.path = `/run/netns/${netns}`;
     this.kernel = CREATE[mode]({ log: this.log, netns: this.path });
   }

@@ -1,12 +1,11 @@
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { LongProcess } from '../../test/bed/long-process.ts';
 import { Namespace } from '../../test/bed/namespace.ts';
 import { daemonArgv } from '../../test/support/daemon.ts';
 import { imageEnvironment } from '../../test/support/image.ts';
 import { ApiProcess, now } from './api-process.ts';
-import { BenchNode } from './bench-node.ts';
+import { type BenchMode, BenchNode } from './bench-node.ts';
 import { type ClusterShape, NODE_ADDRESS, NODE_NAME } from './large-cluster.ts';
 
 const FLAGS = ['--cluster-cidr=10.64.0.0/10'];
@@ -28,7 +27,7 @@ export class DaemonNode implements AsyncDisposable {
     this.api = api;
   }
 
-  static async make(shape: ClusterShape, mode: Kernel['mode'] = 'ipvs'): Promise<DaemonNode> {
+  static async make(shape: ClusterShape, mode: BenchMode = 'ipvs'): Promise<DaemonNode> {
     // Whatever iptables is asked leaves tables in the namespace: the daemon is to find a fresh one. Nor is it to find
     // the tables of nftables mode, which another program would not understand.
     const bench = await BenchNode.make({ mode, rules: false, prepared: mode === 'ipvs' });

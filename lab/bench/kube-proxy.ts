@@ -20,7 +20,7 @@ export class KubeProxy implements AsyncDisposable {
     const folder = await mkdtemp(path.join(tmpdir(), 'bench-kube-proxy-'));
     const file = path.join(folder, 'config.json');
     await writeKubeProxyConfig(file, {
-      mode: node.bench.kernel.mode,
+      mode: node.bench.mode,
       kubeconfig: node.api.kubeconfig,
       nodeName: NODE_NAME,
       clusterCidr: '10.64.0.0/10',

@@ -12,7 +12,7 @@ export function endpointCount(): number {
   return COUNT[TEST_MODE]();
 }
 
-const COUNT = { ipvs: inIpvs, nftables: inTables, iptables: inChains };
+const COUNT = { ipvs: inIpvs, nftables: inTables, iptables: inChains, userspace: inTables };
 
 function inIpvs(): number {
   const lines = readFileSync('/proc/net/ip_vs', 'utf8').split('\n');

@@ -1,5 +1,5 @@
 /** How Services are programmed (docs/modes.md). */
-export type ProxyMode = 'ipvs' | 'nftables' | 'iptables';
+export type ProxyMode = 'ipvs' | 'nftables' | 'iptables' | 'userspace';
 
 /** What the rest of the program needs to know of a mode: it asks for a fact, and never which mode it is. */
 export interface ModeFacts {
@@ -20,6 +20,10 @@ export interface ModeFacts {
   readonly rejectsUnserved: boolean;
   /** Whether the other ports of service addresses can be closed. */
   readonly closesOtherPorts: boolean;
+  /** How endpoints are chosen, where no setting says it. */
+  readonly chooses?: 'random' | 'rr';
+  /** Whether Services are served without a running daemon, by what it left in the kernel. */
+  readonly outlivesDaemon: boolean;
   /** Where rules are written. */
   readonly rules: 'iptables' | 'nf_tables';
   /** The section of a configuration file that has the settings of masquerading. */
@@ -41,6 +45,7 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
     hasIpsets: true,
     rejectsUnserved: false,
     closesOtherPorts: true,
+    outlivesDaemon: true,
     rules: 'iptables',
     section: 'iptables',
     mostInPart: 4_096,
@@ -50,6 +55,19 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
     ...TRANSLATES,
     rejectsUnserved: true,
     closesOtherPorts: true,
+    chooses: 'random',
+    outlivesDaemon: true,
+    rules: 'nf_tables',
+    section: 'nftables',
+    mostInPart: 4_096,
+    batchesRunPrograms: false,
+  },
+  userspace: {
+    ...TRANSLATES,
+    rejectsUnserved: true,
+    closesOtherPorts: true,
+    chooses: 'rr',
+    outlivesDaemon: false,
     rules: 'nf_tables',
     section: 'nftables',
     mostInPart: 4_096,
@@ -59,6 +77,8 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
     ...TRANSLATES,
     rejectsUnserved: false,
     closesOtherPorts: false,
+    chooses: 'random',
+    outlivesDaemon: true,
     rules: 'iptables',
     section: 'iptables',
     mostInPart: 16_384,

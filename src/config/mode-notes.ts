@@ -38,7 +38,8 @@ export function modeNotes(settings: Settings, { serviceDefaults = [] }: OwnField
     ...(serviceDefaults.length === 0 ? [] : ['serviceDefaults']),
   ];
   if (names.length === 0) return [];
-  return [`no effect in ${mode} mode, which has no IPVS and chooses endpoints at random: ${names.join(', ')}`];
+  const choice = facts.chooses === 'rr' ? 'in turn' : 'at random';
+  return [`no effect in ${mode} mode, which has no IPVS and chooses endpoints ${choice}: ${names.join(', ')}`];
 }
 
 function isGiven(key: SettingKey, settings: Settings): boolean {
@@ -64,11 +65,11 @@ type ModeFields = Pick<
   | 'serviceMetricsSelector'
 >;
 
-/** Returns the fields whose values differ in nftables and iptables mode. */
+/** Returns the fields whose values differ in modes without IPVS. */
 export function modeFields(settings: Settings): ModeFields {
   const section = masqueradeSection(settings);
   return {
-    scheduler: 'random',
+    scheduler: factsOf(settings.mode)?.chooses ?? 'random',
     syncPeriod: settings[`${section}.syncPeriod`],
     minSyncPeriod: settings[`${section}.minSyncPeriod`],
     masqueradeAll: settings[`${section}.masqueradeAll`],

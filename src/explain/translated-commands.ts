@@ -2,7 +2,7 @@ import { type IpFamily, familyOf, formatHostPort, formatIp } from '../base/ip.ts
 import { toolCommand } from '../state/commands/tool-command.ts';
 import { formatIpSetEntry } from '../state/ip-set.ts';
 import { nftTable } from '../state/nft-table.ts';
-import type { EntryOp, Op } from '../state/op.ts';
+import { type EntryOp, type Op, formatOp } from '../state/op.ts';
 import type { Endpoint } from '../state/real-server.ts';
 import type { VirtualServerId } from '../state/virtual-server.ts';
 import { settingsText } from './address-use.ts';
@@ -80,4 +80,9 @@ function commandOf(op: Op, { program, entryCommand, noun, server, endpoint, plac
       return `${start} ${verb} ${server(id)} -> ${endpoint(op.realServer)}${place(preposition, family)}`;
     }
   }
+}
+
+/** Returns what this change does in userspace mode: endpoints are known to the engine alone, all else is in a table. */
+export function engineCommand(op: Op): string {
+  return 'realServer' in op ? `engine: ${formatOp(op)}` : nftCommand(op);
 }

@@ -3,7 +3,7 @@ import type { IpFamily } from '../base/ip.ts';
 import type { ProxyMode } from '../base/proxy-mode.ts';
 import { type IpSet, type IpSetEntry, formatIpSetEntry } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
-import { chainsCommand, nftCommand } from './translated-commands.ts';
+import { chainsCommand, engineCommand, nftCommand } from './translated-commands.ts';
 import { nftElement, nftSetText } from './nft-text.ts';
 import { nftTable } from '../state/nft-table.ts';
 import { toolCommand } from '../state/commands/tool-command.ts';
@@ -69,7 +69,14 @@ const IPTABLES: Words = {
   countsConnections: false,
 };
 
-const MODES: Readonly<Record<ProxyMode, Words>> = { ipvs: IPVS, nftables: NFTABLES, iptables: IPTABLES };
+const USERSPACE: Words = { ...NFTABLES, command: engineCommand };
+
+const MODES: Readonly<Record<ProxyMode, Words>> = {
+  ipvs: IPVS,
+  nftables: NFTABLES,
+  iptables: IPTABLES,
+  userspace: USERSPACE,
+};
 
 export function wordsOf(mode: ProxyMode): Words {
   return MODES[mode];

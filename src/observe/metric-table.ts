@@ -76,11 +76,11 @@ const KUBE_PROXY = {
   ),
   kubeproxy_sync_proxy_rules_iptables_restore_failures_total: counter(FAMILY, 'Failed runs of iptables-restore'),
   kubeproxy_sync_full_proxy_rules_duration_seconds: only(
-    ['nftables', 'iptables'],
+    ['nftables', 'iptables', 'userspace'],
     histogram(FAMILY, SYNC_BUCKETS, 'Duration of syncs that compare everything: the first one and full checks'),
   ),
   kubeproxy_sync_partial_proxy_rules_duration_seconds: only(
-    ['nftables', 'iptables'],
+    ['nftables', 'iptables', 'userspace'],
     histogram(FAMILY, SYNC_BUCKETS, 'Duration of syncs that write changes only'),
   ),
   kubeproxy_sync_proxy_rules_iptables_total: only(['iptables'], gauge(TABLE, 'Rules in our chains')),
@@ -93,11 +93,11 @@ const KUBE_PROXY = {
     counter(FAMILY, 'Failed runs of iptables-restore with changes only, which are then tried in other parts'),
   ),
   kubeproxy_sync_proxy_rules_nftables_sync_failures_total: only(
-    ['nftables'],
+    ['nftables', 'userspace'],
     counter(FAMILY, 'Syncs that could not write all that they had to'),
   ),
   kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total: only(
-    ['nftables'],
+    ['nftables', 'userspace'],
     counter(FAMILY, 'Failed deletions of chains, sets and elements that nothing uses any more'),
   ),
   kubeproxy_nftables_localhost_nodeport_listeners: only(

@@ -3,6 +3,7 @@ import type { Cidr } from '../base/cidr.ts';
 import { EMPTY } from '../base/trim-capacity.ts';
 import { type IpAddress, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
+import type { Protocol } from '../base/protocol.ts';
 import { servicePortName } from '../base/service/service-port-name.ts';
 import type { ServiceRequests } from '../base/service/service-requests.ts';
 import { FORWARDING, type RealServer, forwardingOf } from '../state/real-server.ts';
@@ -91,7 +92,7 @@ export function familyView(
     loadBalancerIps,
     nodeAddresses: hasNodePort ? nodePortAddresses(family, node, config) : EMPTY,
     localNodePortAddresses: config.localNodePortAddresses ?? EMPTY,
-    ports: service.ports.map((port) =>
+    ports: filterUnchanged(service.ports, ({ protocol }) => hasProtocol(config, protocol)).map((port) =>
       portView(service, port, family, accessible || port.nodePort !== undefined, place),
     ),
     unboundCidrs: config.unboundCidrs ?? EMPTY,
@@ -102,6 +103,10 @@ export function familyView(
     joinsSourceRanges: config.joinsSourceRanges ?? false,
     settings: virtualServerSettings(service, family, schedulerOf(service, node, config)),
   };
+}
+
+export function hasProtocol({ protocols }: Pick<PlanConfig, 'protocols'>, protocol: Protocol): boolean {
+  return protocols?.includes(protocol) !== false;
 }
 
 function portView(

@@ -1,6 +1,7 @@
 import type { Cidr } from '../base/cidr.ts';
 import type { IpAddress, IpFamily } from '../base/ip.ts';
 import type { NodePortSelection } from '../config/value/node-port-selection.ts';
+import type { Protocol } from '../base/protocol.ts';
 import type { SetRole } from '../state/set-roles.ts';
 import type { LocalDetector, RuleSettings } from '../state/rules/rule-settings.ts';
 
@@ -23,6 +24,8 @@ export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
    * its Service, the virtual server does.
    */
   readonly roles?: readonly SetRole[];
+  /** Those that the mode has (default: all). */
+  readonly protocols?: readonly Protocol[];
   /** Whether virtual servers name their Service port. */
   readonly namesServicePorts?: boolean;
   /** Whether virtual servers of a Service port that have the same real servers share one list of them (default: no). */

@@ -4,10 +4,14 @@ import { iptablesKernelOf } from '../../src/kernel/iptables-mode/iptables-kernel
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { NodeKernel } from '../../src/kernel/linux/node-kernel.ts';
 import { nftablesKernelOf } from '../../src/kernel/nftables/nftables-kernel.ts';
+import { userspaceKernelOf } from '../../src/kernel/userspace/userspace-kernel.ts';
+import type { VirtualServerId } from '../../src/state/virtual-server.ts';
 import { QuietLog } from '../contract/quiet-log.ts';
 import { rulesetOfIptables } from '../trace/iptables-text.ts';
 import { rulesetOfTable } from '../trace/nft-table.ts';
 import type { Ruleset } from '../trace/ruleset.ts';
+import type { ForwardedPort } from '../../src/userspace/engine-update.ts';
+import { FakeEngine } from './fake-engine.ts';
 import { FakeIptables } from './fake-iptables.ts';
 import { FakeKernel } from './fake-kernel.ts';
 import { FakeNftTable } from './fake-nft-table.ts';
@@ -25,6 +29,8 @@ export interface Plane {
   rules(): Promise<readonly string[]>;
   /** The rules that translate packets of a family, to be traced; undefined in ipvs mode, where IPVS translates. */
   readonly rulesetOf: ((family: IpFamily) => Promise<Ruleset>) | undefined;
+  /** What an engine does with connections to a virtual server that rules lead to it. */
+  readonly forwarded?: (id: VirtualServerId) => ForwardedPort | undefined;
 }
 
 /** A plane whose rules translate packets. */
@@ -77,10 +83,29 @@ export function iptablesPlane(programs = new FakeIptables()): RulesPlane {
   };
 }
 
+export function userspacePlane(table = new FakeNftTable(), engine = new FakeEngine()): RulesPlane {
+  const node = new FakeKernel('userspace');
+  const kernel = onNode(
+    userspaceKernelOf(new NodeKernel({ log: new QuietLog() }), table, () => engine),
+    node,
+  );
+  return {
+    kernel,
+    node,
+    // What the engine has is known to its process alone.
+    another: () => kernel,
+    writes: () => table.committed.length + node.counters.writes,
+    rules: () => Promise.resolve([]),
+    rulesetOf: (family) => rulesetOfTable(table, family),
+    forwarded: (id) => engine.portOf(id),
+  };
+}
+
 export const PLANES: Readonly<Record<ProxyMode, () => Plane>> = {
   ipvs: ipvsPlane,
   nftables: nftablesPlane,
   iptables: iptablesPlane,
+  userspace: userspacePlane,
 };
 
 /** Gives a kernel the part of the node that does not depend on the mode. */

@@ -280,7 +280,7 @@ else
       ['podLabels.k8s-app=other', 'k8s-app'],
       ['preparePods=null', "missing property 'preparePods'"],
       ['preparePods.namespaceFolder=null', 'namespaceFolder'],
-      ['config.mode=userspace', 'mode'],
+      ['config.mode=kernelspace', 'mode'],
       ['config.ipvs.scheduler=5', 'scheduler'],
       ['config.ipvs.strictARP=yes', 'strictARP'],
       ['config.ipvs.strictArp=true', "additional properties 'strictArp' not allowed"],

@@ -1,4 +1,5 @@
 import type { ProxyMode } from '../../src/base/proxy-mode.ts';
+import { MODE_PLANS } from '../../src/plan/mode-plans.ts';
 import type { Given, Probes, Step, Table } from './scenario-file.ts';
 import { setLine } from './tables.ts';
 
@@ -21,6 +22,11 @@ export const NOT_IN_MODE: Readonly<Record<ProxyMode, Readonly<Partial<Record<Par
     connections: NO_CONNECTIONS,
     rules: OF_FILTER,
   },
+  userspace: {
+    'kernel before': OF_IPVS,
+    connections: NO_CONNECTIONS,
+    rules: OF_FILTER,
+  },
 };
 
 /** The tables of scenarios that are only of ipvs mode, by the beginning of the scenario's name. */
@@ -38,23 +44,38 @@ export function tablesIn(mode: ProxyMode, name: string, step: Step): ReadonlyMap
   );
   const isShared = (table: Table): boolean => NOT_IN_MODE[mode][table] === undefined && !others.includes(table);
   const derived = Array.from(step.tables, ([table, lines]) => [table, asInMode(mode, table, lines)] as const);
-  return new Map([...derived.filter(([table]) => isShared(table)), ...step.tablesOfModes[mode]]);
+  const { nftables, userspace } = step.tablesOfModes;
+  const shared = derived.filter(([table]) => isShared(table));
+  if (mode !== 'userspace') return new Map([...shared, ...step.tablesOfModes[mode]]);
+  const ofTables = Array.from(nftables, ([table, lines]) => [table, asInMode(mode, table, lines)] as const);
+  return new Map([...shared, ...ofTables, ...userspace]);
 }
 
-function asInMode(mode: 'nftables' | 'iptables', table: Table, lines: readonly string[]): readonly string[] {
-  if (table === 'virtual servers') return lines.map(withoutIpvs);
-  if (table === 'sets') return lines.map(mode === 'iptables' ? withoutClosed : onlyClusterIps);
+function asInMode(mode: Exclude<ProxyMode, 'ipvs'>, table: Table, lines: readonly string[]): readonly string[] {
+  if (table === 'virtual servers') {
+    const { scheduler, protocols }: { readonly scheduler: string; readonly protocols?: readonly string[] } =
+      MODE_PLANS[mode];
+    const isServed = (line: string): boolean => protocols?.some((protocol) => line.startsWith(protocol)) !== false;
+    return lines.filter(isServed).map((line) => withoutIpvs(line, scheduler));
+  }
+  if (table === 'sets') return lines.map(SETS_OF[mode]);
   return table === 'addresses' || table === 'local routes' ? [] : lines;
 }
 
+const SETS_OF: Readonly<Record<Exclude<ProxyMode, 'ipvs'>, (line: string) => string>> = {
+  nftables: onlyClusterIps,
+  iptables: withoutClosed,
+  userspace: (line) => (/^KUBE-(6-)?LOOP-BACK: /.test(line) ? withoutClosed(line) : onlyClusterIps(line)),
+};
+
 /** Endpoints are chosen at random, have no weights and no limits, and are removed at once. */
-function withoutIpvs(line: string): string {
+function withoutIpvs(line: string, scheduler: string): string {
   const [id = '', servers = ''] = line.split(' -> ');
   const [protocol = '', at = '', ...options] = id.split(' ');
   const persistent = /persistent \d+/.exec(options.join(' '))?.[0];
   const left = servers.split(', ').filter((server) => !server.includes('(weight 0)'));
   return [
-    [protocol, at, 'random', ...(persistent === undefined ? [] : [persistent])].join(' '),
+    [protocol, at, scheduler, ...(persistent === undefined ? [] : [persistent])].join(' '),
     left.length === 0 ? 'none' : left.map((server) => server.replaceAll(/ \((weight|limit) [^)]+\)/g, '')).join(', '),
   ].join(' -> ');
 }
@@ -79,7 +100,15 @@ function onlyClusterIps(line: string): string {
   );
 }
 
+/** The endpoint's client is the engine of node-0. */
+function asForwarded(probe: Probes[number]): Probes[number] {
+  if ('kind' in probe || probe.expect.kind !== 'answered' || probe.expect.source === undefined) return probe;
+  return { ...probe, expect: { ...probe.expect, source: { kind: 'node', node: 'node-0' } } };
+}
+
 /** Returns the probes after a step in a mode: its own, or those of ipvs mode. */
 export function probesIn(mode: ProxyMode, step: Step): Probes {
-  return step.probesOfModes[mode] ?? step.probes;
+  const own = step.probesOfModes[mode];
+  if (own !== undefined || mode !== 'userspace') return own ?? step.probes;
+  return (step.probesOfModes.nftables ?? step.probes).map(asForwarded);
 }

@@ -198,7 +198,7 @@ class PlanRun {
     const connections = probes.flatMap((probe) => ('kind' in probe ? [] : [probe]));
     return rulesetOf === undefined || connections.length === 0
       ? []
-      : await traceProbes(rulesetOf, connections, nodeAddresses);
+      : await traceProbes({ ...this.#plane, rulesetOf }, connections, nodeAddresses);
   }
 
   async #explanations(): Promise<ServiceReply[]> {

@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { CORE_SCHEMA, loadAll, mergeTag } from 'js-yaml';
-import type { ProxyMode } from '../../src/base/proxy-mode.ts';
+import { type ProxyMode, isMode } from '../../src/base/proxy-mode.ts';
 import { type Action, parseAction } from './action.ts';
 import { type Probe, parseProbe } from './probe.ts';
 
@@ -86,7 +86,7 @@ export function parseScenario(name: string, text: string): Scenario {
     const step = steps.at(-1);
     const start = title === 'objects' ? ['', '0', ''] : /^step(?: after (\d+) s)?: (.+)$/.exec(title);
     const [, table = '', words = ''] = /^(.+) in (.+) mode$/.exec(title) ?? [];
-    const modes = words.split(' and ').filter((word) => word === 'nftables' || word === 'iptables');
+    const modes = words.split(' and ').filter(isMode);
     if (title === 'flags') flags = lines;
     else if (title === 'own configuration') ownConfig = body.join('\n');
     else if (title === 'node addresses') nodeAddresses = lines;
@@ -127,7 +127,7 @@ function stepOf(name: string, title: string, afterSeconds: number, yaml: string)
     if (typeof value['delete'] === 'string') remove.push(value['delete']);
     else apply.push(value);
   }
-  const tablesOfModes = { ipvs: new Map(), nftables: new Map(), iptables: new Map() };
+  const tablesOfModes = { ipvs: new Map(), nftables: new Map(), iptables: new Map(), userspace: new Map() };
   return {
     title,
     afterSeconds,

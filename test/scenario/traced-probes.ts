@@ -1,10 +1,13 @@
-import { type IpAddress, type IpFamily, familyOf, formatIp, isLoopback } from '../../src/base/ip.ts';
+import { type IpAddress, type IpFamily, familyOf, formatHostPort, formatIp, isLoopback } from '../../src/base/ip.ts';
+import type { Port } from '../../src/base/port.ts';
 import type { Protocol } from '../../src/base/protocol.ts';
+import type { ForwardedPort } from '../../src/userspace/engine-update.ts';
+import type { RulesPlane } from '../fake-kernel/planes.ts';
 import { type DualStack, clientAddress, nodeAddress, podAddress } from '../bed/address-plan.ts';
 import { POD_BRIDGE, UPLINK } from '../bed/bed.ts';
 import { address } from '../support/state.ts';
 import { addressAndPort } from '../trace/address-text.ts';
-import type { Packet, Ruleset, TracedNode } from '../trace/ruleset.ts';
+import type { Packet, TracedNode } from '../trace/ruleset.ts';
 import { type End, type Fate, trace } from '../trace/trace.ts';
 import { type Outcome, type Probe, judge } from './probe.ts';
 import { NODE_ADDRESSES } from './scenario-state.ts';
@@ -19,7 +22,7 @@ const SERVED: readonly number[] = [8080, 8081];
  * @param further addresses on the uplink of node-0
  */
 export async function traceProbes(
-  rulesetOf: (family: IpFamily) => Promise<Ruleset>,
+  { rulesetOf, forwarded = () => undefined }: Pick<RulesPlane, 'rulesetOf' | 'forwarded'>,
   probes: readonly Probe[],
   further: readonly string[],
 ): Promise<string[]> {
@@ -28,9 +31,26 @@ export async function traceProbes(
   const rulesets = { 4: await rulesetOf(4), 6: await rulesetOf(6) };
   return probes.flatMap((probe) => {
     const packet = packetOf(probe, own);
-    const fate = trace(rulesets[familyOf(packet.destination)], packet, node);
+    const traced = trace(rulesets[familyOf(packet.destination)], packet, node);
+    const fate = throughEngine(
+      traced,
+      forwarded({ address: packet.destination, port: packet.port as Port, protocol: packet.protocol }),
+    );
     const wrong = attemptsOf(fate, probe, packet).map((outcomes) => judge(probe, outcomes, addressesOf));
     return wrong.filter((text) => text !== undefined);
+  });
+}
+
+/** The ends of a packet that an engine of the node forwards: each endpoint sees the node. */
+function throughEngine(fate: Fate, port: ForwardedPort | undefined): Fate {
+  if (port === undefined) return fate;
+  const endpoints = port.endpoints.filter(({ weight }) => weight > 0);
+  return fate.flatMap(({ value, probability }) => {
+    if (value.verdict !== 'translated') return [{ value, probability }];
+    return endpoints.map(({ address: at, port: to }) => {
+      const end = { ...value, endpoint: formatHostPort(at, to), isMasqueraded: true, affinity: port.affinitySeconds };
+      return { value: end, probability: probability / endpoints.length };
+    });
   });
 }
 

@@ -32,6 +32,7 @@ const SHOWN: Readonly<Record<ProxyMode, readonly [argv: readonly string[], text:
   ipvs: [['ipvsadm', '-Sn'], '10.202.0.10:80'],
   nftables: [['nft', 'list', 'tables'], 'table ip kube-proxy'],
   iptables: [['iptables-save'], '-j KUBE-SVC-'],
+  userspace: [['nft', 'list', 'map', 'ip', 'kube-proxy', 'service-endpoints'], ' . 20000'],
 };
 
 /** A node of the demo's cluster whose daemon starts in one mode after another, and the clients that have connections meanwhile. */
@@ -177,6 +178,7 @@ export class ChangingNode {
         return `${own.join('')}${servers}${chainsOf(/KUBE-(IPVS|LOAD-BALANCER|NODE-PORT |SOURCE-RANGES).*/)}`.trim();
       }
       case 'nftables':
+      case 'userspace':
         return (await this.#text('nft', 'list', 'tables')).match(/.*kube-proxy/)?.[0] ?? '';
       case 'iptables':
         return chainsOf(/KUBE-(SVC|SVL|SEP|EXT)-.*/);

@@ -16,7 +16,7 @@ import {
 jest.setTimeout(120_000);
 
 /** Those that bind no service address. */
-const MODE = TEST_MODE === 'nftables' ? 'nftables' : 'iptables';
+const MODE = TEST_MODE === 'ipvs' ? 'iptables' : TEST_MODE;
 const OPEN_PORT = 8081;
 const HEALTH_PORT = 10_256;
 const FAMILIES = ['v4', 'v6'] as const;

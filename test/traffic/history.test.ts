@@ -15,13 +15,21 @@ import { TEST_MODE } from '../support/mode.ts';
 import { reconcilingIn } from '../support/on-plane.ts';
 import { type Reconciling, TestLog } from '../support/reconciling.ts';
 import { address } from '../support/state.ts';
+import type { NodeKernelOptions } from '../../src/kernel/linux/node-kernel.ts';
+import { createUserspaceKernel } from '../../src/kernel/userspace/userspace-kernel.ts';
+import { FakeEngine } from '../fake-kernel/fake-engine.ts';
 
 jest.setTimeout(180_000);
 
 const NETNS = `history-${process.pid}`;
 const NODE_ADDRESSES = ['192.168.9.1', 'fd00:9::1'];
 
-const CREATE = { ipvs: createIpvsKernel, nftables: createNftablesKernel, iptables: createIptablesKernel };
+const CREATE = {
+  ipvs: createIpvsKernel,
+  nftables: createNftablesKernel,
+  iptables: createIptablesKernel,
+  userspace: (options: NodeKernelOptions) => createUserspaceKernel(options, () => new FakeEngine()),
+};
 
 /** The same random histories as on the kernel in memory, on the real one: a few, but long. */
 describe('random histories on the real kernel', () => {

@@ -58,6 +58,7 @@ export const kubeProxy: StartProxy = async (node, objects) => {
   if (program === undefined) throw new Error('make matrix PROXY=kube-proxy builds kube-proxy');
   const kubeconfig = path.join(objects.path, `kubeconfig-of-${node.name}`);
   await startApiServer(node, objects.path, kubeconfig);
+  if (TEST_MODE === 'userspace') throw new Error('kube-proxy has no userspace mode any more');
   await startKubeProxy(node, program, { mode: TEST_MODE, kubeconfig, clusterCidr: CLUSTER_CIDR });
 };
 

@@ -35,13 +35,16 @@ const DENY_6 = 'KUBE-6-LOAD-BALANCER-FW';
 
 const FLAGS_OF = TEST_MODE === 'ipvs' ? 'ipvs' : 'iptables';
 
+const IN_TABLES = {
+  ranges: ['nft', 'list', 'table', 'ip', 'kube-proxy'],
+  served: ['nft', 'list', 'map', 'ip', 'kube-proxy', 'service-ips'],
+};
+
 /** Prints, in each mode, the source ranges of a load balancer IP, and the addresses that are served. */
 const LISTS = {
   ipvs: { ranges: ['ipset', 'list', 'KUBE-LOAD-BALANCER-SOURCE-CIDR'], served: ['ipvsadm', '-Sn'] },
-  nftables: {
-    ranges: ['nft', 'list', 'table', 'ip', 'kube-proxy'],
-    served: ['nft', 'list', 'map', 'ip', 'kube-proxy', 'service-ips'],
-  },
+  nftables: IN_TABLES,
+  userspace: IN_TABLES,
   iptables: { ranges: ['iptables-save', '-t', 'nat'], served: ['iptables', '-t', 'nat', '-S', 'KUBE-SERVICES'] },
 }[TEST_MODE];
 

@@ -18,6 +18,10 @@ const LOOP_MS = 20_000;
 /** Of every line that one statement writes, 30 are written at once, and then six a minute. */
 const MOST_LINES = 300;
 
+const IN_TABLES = `nft delete table ip kube-proxy
+    nft flush table ip6 kube-proxy
+    sysctl -qw net.ipv4.ip_forward=0`;
+
 /** What another program does again and again. */
 const DELETES: Readonly<Record<ProxyMode, string>> = {
   ipvs: `ip link del kube-ipvs0
@@ -25,9 +29,8 @@ const DELETES: Readonly<Record<ProxyMode, string>> = {
     ipset del KUBE-CLUSTER-IP 10.202.0.10,tcp:80
     iptables -t nat -F KUBE-SERVICES
     sysctl -qw net.ipv4.vs.conntrack=0`,
-  nftables: `nft delete table ip kube-proxy
-    nft flush table ip6 kube-proxy
-    sysctl -qw net.ipv4.ip_forward=0`,
+  nftables: IN_TABLES,
+  userspace: IN_TABLES,
   iptables: `iptables -t nat -F KUBE-SERVICES
     iptables -t nat -D PREROUTING 1
     sysctl -qw net.ipv4.ip_forward=0`,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Kernel } from '../../../src/kernel/kernel.ts';
 import { now } from '../api-process.ts';
+import type { BenchMode } from '../bench-node.ts';
 import { DaemonNode, type Started, until } from '../daemon-process.ts';
 import { EndpointChains } from '../endpoint-chains.ts';
 import { type EndpointView, virtualServerView } from '../endpoint-view.ts';
@@ -17,7 +17,7 @@ import type { Row } from '../row.ts';
 import { type Size, sizeName } from '../size.ts';
 
 interface Comparison {
-  readonly mode: Kernel['mode'];
+  readonly mode: BenchMode;
   readonly services: { readonly quick: readonly number[]; readonly full: readonly number[] };
   /** From so many Services on, one run: kube-proxy alone takes minutes. */
   readonly manyServices: number;
@@ -151,12 +151,12 @@ async function compareAt(
   add('processor time in an idle minute', 'idle', 'ms');
 }
 
-async function measureOurs(mode: Kernel['mode'], shape: ClusterShape, costs: Costs): Promise<void> {
+async function measureOurs(mode: BenchMode, shape: ClusterShape, costs: Costs): Promise<void> {
   await using node = await DaemonNode.make(shape, mode);
   await measure(node, await node.start(), viewOf(node), shape, costs);
 }
 
-async function measureTheirs(mode: Kernel['mode'], program: string, shape: ClusterShape, costs: Costs): Promise<void> {
+async function measureTheirs(mode: BenchMode, program: string, shape: ClusterShape, costs: Costs): Promise<void> {
   await using node = await DaemonNode.make(shape, mode);
   await using proxy = await KubeProxy.start(program, node);
   using chains = mode === 'nftables' ? new EndpointChains(node.bench.path) : undefined;

@@ -1,5 +1,4 @@
-import type { Kernel } from '../../../src/kernel/kernel.ts';
-import { BenchNode, Driver } from '../bench-node.ts';
+import { type BenchMode, BenchNode, Driver } from '../bench-node.ts';
 import { type ClusterShape, listedEvents, scaledEvent } from '../large-cluster.ts';
 import { timed } from '../measure.ts';
 import { hasNfTables } from '../nf-tables.ts';
@@ -42,7 +41,7 @@ export const nftablesLarge: Row = {
   },
 };
 
-async function measure(shape: ClusterShape, mode: Kernel['mode']): Promise<Costs> {
+async function measure(shape: ClusterShape, mode: BenchMode): Promise<Costs> {
   const events = listedEvents(shape);
   await using node = await BenchNode.make({ mode });
   const driver = new Driver(node.kernel);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Kernel } from '../../../src/kernel/kernel.ts';
+import type { BenchMode } from '../bench-node.ts';
 import { DaemonNode } from '../daemon-process.ts';
 import type { ClusterShape } from '../large-cluster.ts';
 import { ratioAtMost } from '../measure.ts';
@@ -35,7 +35,7 @@ export const nftablesMemory: Row = {
   },
 };
 
-async function residentAt(shape: ClusterShape, mode: Kernel['mode']): Promise<number> {
+async function residentAt(shape: ClusterShape, mode: BenchMode): Promise<number> {
   await using node = await DaemonNode.make(shape, mode);
   const started = await node.start();
   await started.firstSync();

@@ -34,7 +34,7 @@ const GROUPS = {
       hint: 'file',
     }),
     mode: field('proxy-mode', string, '', {
-      help: 'how Services are programmed: ipvs, nftables or iptables (docs/modes.md)',
+      help: 'how Services are programmed: ipvs, nftables, iptables or userspace (docs/modes.md)',
       hint: 'mode',
       check: check.mode,
     }),

@@ -39,12 +39,11 @@ export function oneOf(...choices: readonly string[]): Check<string> {
     value === '' || choices.includes(value) ? undefined : `${show(value)} is none of ${choices.join(', ')}`;
 }
 
-const MODES = ['iptables', 'ipvs', 'nftables'] as const;
+const MODES = ['iptables', 'ipvs', 'nftables', 'userspace'] as const;
 
 /** Modes that kube-proxy had or has on another operating system, each with the reason why it is not supported. */
 const NO_MODES: Readonly<Record<string, string>> = {
-  userspace: 'no longer exists, in kube-proxy either: choose iptables, ipvs or nftables',
-  kernelspace: 'needs Windows: choose iptables, ipvs or nftables',
+  kernelspace: 'needs Windows: choose iptables, ipvs, nftables or userspace',
 };
 
 export function mode(name: string): string | undefined {

@@ -10,5 +10,7 @@ export async function loadMode(name: ProxyConfig['mode']): Promise<Mode> {
       return (await import('./nftables.ts')).NFTABLES;
     case 'iptables':
       return (await import('./iptables.ts')).IPTABLES;
+    case 'userspace':
+      return (await import('./userspace.ts')).USERSPACE;
   }
 }

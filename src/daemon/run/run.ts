@@ -52,7 +52,9 @@ export function runDaemon(config: ProxyConfig): Promise<number> {
   return runUntilStopped(
     config,
     start,
-    'stopped: virtual servers, sets and rules remain in the kernel, so Services keep working',
+    MODES[config.mode].outlivesDaemon
+      ? 'stopped: virtual servers, sets and rules remain in the kernel, so Services keep working'
+      : 'stopped: all connections through Services are broken, and new ones are refused until a daemon runs again',
   );
 }
 
@@ -94,7 +96,7 @@ async function start(
   const remote = 'apiServer' in opened.origin;
   if (remote) follow();
 
-  const kernel = openKernel(mode, metrics, log, started);
+  const kernel = openKernel(mode, config, metrics, log, started);
   await kernel.probeScheduler(config.scheduler);
   const usable = await usableFamilies(kernel, config, log);
   logStart('kube-ipvs-proxy is starting', { node: nodeName, mode: config.mode }, usable, opened.origin, log);
@@ -122,12 +124,19 @@ async function start(
   programmed.resolve(reconciler.bootstrapped());
 }
 
-function openKernel(mode: Mode, metrics: ProxyMetrics, log: Log, started: AsyncDisposableStack): Kernel {
+function openKernel(
+  mode: Mode,
+  { drainTimeout }: ProxyConfig,
+  metrics: ProxyMetrics,
+  log: Log,
+  started: AsyncDisposableStack,
+): Kernel {
   const kernel = mode.createKernel({
     log: log.child('kernel'),
     onProgram: (program) => metrics.processStarted(program),
     onRestoreFailure: (family) => metrics.iptablesRestoreFailed(family),
     modeObserver: metrics,
+    drainTimeoutMs: drainTimeout,
   });
   started.defer(() => kernel.close());
   return kernel;

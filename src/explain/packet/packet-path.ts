@@ -70,7 +70,7 @@ function endpointWay(facts: PathFacts, taken: Packet, server: RealServer): Endpo
   const isOnNode = route?.local === true;
   const sent = { ...taken, ...towardsEndpoint(server), destinationLocal: isOnNode };
   // A received packet for the node's own network namespace is delivered from INPUT.
-  const isDelivered = isOnNode && origin !== 'this node';
+  const isDelivered = isOnNode && origin !== 'this node' && plane.forwards !== true;
   const { matched, decision } = isDelivered ? { matched: [], decision: 'none' } : plane.after(sent);
   const masqueraded = decision === 'MASQUERADE';
   const staysHere = origin === 'this node' || origin === 'Pod of this node' || isOnNode || isHere(server);

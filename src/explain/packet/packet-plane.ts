@@ -18,6 +18,8 @@ export interface PacketPlane {
   /** Where a virtual server takes the packet. */
   readonly taking: (packet: Packet) => Omit<PacketStep, 'rule' | 'packets'>;
   readonly others: (packet: Packet) => OtherStages;
+  /** Whether endpoints see the address of a program of this node that forwards connections. */
+  readonly forwards?: true;
 }
 
 /** The chains in which rules of other programs see the packet. */

@@ -23,6 +23,8 @@ export interface NodeKernelOptions {
   /** Called when iptables-restore (ip6tables-restore) failed. */
   readonly onRestoreFailure?: (family: IpFamily) => void;
   readonly modeObserver?: ModeObserver;
+  /** How long connections to a removed endpoint may last where the mode itself ends them, in ms; 0 (default): no limit. */
+  readonly drainTimeoutMs?: number;
 }
 
 /** Verbosity from which every netlink message is logged. */

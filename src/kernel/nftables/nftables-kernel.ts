@@ -42,6 +42,7 @@ import { findServers, listServers } from './server-reader.ts';
 import { readEntries } from './table-reader.ts';
 import { TableTakeOver, tableState } from './table-take-over.ts';
 import { TableView, nextOf } from './table-view.ts';
+import type { ExpectedTraits } from './trait-reader.ts';
 import { TableWatch } from './table-watch.ts';
 
 /** A transaction with everything is one datagram: 50,000 Services with 10 endpoints each take 100 MiB. */
@@ -63,8 +64,9 @@ export function nftablesKernelOf(node: NodeKernel, port: NftPort, observer?: Mod
   return new NftablesKernel(node, port, observer);
 }
 
-class NftablesKernel extends TranslatingKernel implements Kernel {
-  readonly mode = 'nftables';
+/** The kernel of nftables mode. That of userspace mode writes the same tables. */
+export class NftablesKernel extends TranslatingKernel implements Kernel {
+  readonly mode: Kernel['mode'] = 'nftables';
   readonly #port: () => NftPort;
   readonly #observer: ModeObserver;
   readonly #takeOver = new TableTakeOver();
@@ -198,8 +200,8 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     });
   }
 
-  readonly findVirtualServers: Kernel['findVirtualServers'] = async (ids) =>
-    await withKernelError('findVirtualServers', async () => {
+  async findVirtualServers(ids: readonly ExpectedTraits[]): Promise<Map<VirtualServerKey, VirtualServer>> {
+    return await withKernelError('findVirtualServers', async () => {
       const found = new Map<VirtualServerKey, VirtualServer>();
       for (const [family, ofFamily] of this.#readableByFamily(ids)) {
         for (const server of await findServers(this.#view(family), ofFamily))
@@ -207,9 +209,10 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
       }
       return found;
     });
+  }
 
-  readonly getRealServers: Kernel['getRealServers'] = async (ids, expected) =>
-    await withKernelError('getRealServers', async () => {
+  async getRealServers(...[ids, expected]: Parameters<Kernel['getRealServers']>): ReturnType<Kernel['getRealServers']> {
+    return await withKernelError('getRealServers', async () => {
       const found = new Map<VirtualServerKey, ObservedRealServer[]>();
       for (const [family, ofFamily] of this.#readableByFamily(ids)) {
         for (const [key, { state }] of await this.#view(family).findServices(ofFamily, expected)) {
@@ -219,6 +222,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
       this.#leftovers.start();
       return found;
     });
+  }
 
   async getSets(names?: readonly string[], without?: ReadonlySet<IpFamily>): Promise<ObservedIpSet[]> {
     return await withKernelError('getSets', async () => {
@@ -323,8 +327,9 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     });
   }
 
-  readonly preview: Kernel['preview'] = (rules, parts) =>
-    withKernelError('preview', () => previewOf(this.#port(), rules, parts));
+  preview(...[rules, parts]: Parameters<Kernel['preview']>): ReturnType<Kernel['preview']> {
+    return withKernelError('preview', () => previewOf(this.#port(), rules, parts));
+  }
 
   watchNode(onChange: () => void, onStateLost: (reason: string) => void): () => void {
     this.#onStateLost = onStateLost;

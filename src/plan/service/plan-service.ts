@@ -1,15 +1,17 @@
 import type { ServiceModel } from '../../model/service-model.ts';
 import { IP_FAMILIES } from '../../base/ip.ts';
+import type { Port } from '../../base/port.ts';
+import type { Protocol } from '../../base/protocol.ts';
 import { planClusterIp } from './cluster-ip.ts';
 import { planExternalIps, planLoadBalancerIps } from './external-addresses.ts';
-import { type FamilyView, familyView } from '../family-view.ts';
+import { type FamilyView, familyView, hasProtocol } from '../family-view.ts';
 import { planHairpin } from './hairpin.ts';
 import { planHealthCheck } from './health-check.ts';
 import { planLocalNodePorts } from './local-node-port.ts';
 import { planNodePorts } from './node-port.ts';
 import type { NodeView, PlanConfig } from '../plan-config.ts';
 import { PlanDraft } from '../plan-draft.ts';
-import type { ServicePlan } from '../service-plan.ts';
+import type { PlanWarning, ServicePlan } from '../service-plan.ts';
 import { unmetWarnings } from './unmet-requests.ts';
 
 const FAMILY_RULES: readonly ((draft: PlanDraft, view: FamilyView) => void)[] = [
@@ -35,6 +37,17 @@ export function planService(service: ServiceModel, node: NodeView, config: PlanC
   }
   planHealthCheck(draft, views);
   for (const warning of service.warnings) draft.addWarning(warning);
+  for (const { name, protocol, port } of service.ports) {
+    if (!hasProtocol(config, protocol)) draft.addWarning(unsupported(name, protocol, port));
+  }
   for (const warning of unmetWarnings(service, node, config)) draft.addWarning(warning);
   return draft.finish(service);
+}
+
+function unsupported(name: string, protocol: Protocol, port: Port): PlanWarning {
+  const named = name === '' ? '' : ` (${name})`;
+  return {
+    reason: 'protocol-unsupported',
+    message: `port ${port}${named} is not served: this mode has no ${protocol}`,
+  };
 }

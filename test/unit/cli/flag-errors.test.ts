@@ -147,7 +147,9 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   ],
   [
     ['--proxy-mode=kernelspace'],
-    ['KubeProxyConfiguration.mode: "kernelspace" needs Windows: choose iptables, ipvs or nftables (--proxy-mode)'],
+    [
+      'KubeProxyConfiguration.mode: "kernelspace" needs Windows: choose iptables, ipvs, nftables or userspace (--proxy-mode)',
+    ],
   ],
   [
     ['--proxy-mode=ipvs', '--service-metrics-selector=tier>1'],
@@ -372,7 +374,7 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   ],
   [
     ['--cleanup', '--proxy-mode=foo'],
-    ['KubeProxyConfiguration.mode: "foo" is none of iptables, ipvs, nftables (--proxy-mode)'],
+    ['KubeProxyConfiguration.mode: "foo" is none of iptables, ipvs, nftables, userspace (--proxy-mode)'],
   ],
   [
     ['--cleanup', '--conntrack-min=-1'],

@@ -19,17 +19,11 @@ function errorsOf(text: string): readonly string[] {
 
 /** Fields of a file that is good but for them (mode: ipvs where they name none), and all that is then said. */
 const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] = [
-  ['mode: ipvsx', ['KubeProxyConfiguration.mode: "ipvsx" is none of iptables, ipvs, nftables']],
-  [
-    'mode: userspace',
-    [
-      'KubeProxyConfiguration.mode: "userspace" no longer exists, in kube-proxy either: choose iptables, ipvs or nftables',
-    ],
-  ],
-  ['mode: IPVS', ['KubeProxyConfiguration.mode: "IPVS" is none of iptables, ipvs, nftables']],
+  ['mode: ipvsx', ['KubeProxyConfiguration.mode: "ipvsx" is none of iptables, ipvs, nftables, userspace']],
+  ['mode: IPVS', ['KubeProxyConfiguration.mode: "IPVS" is none of iptables, ipvs, nftables, userspace']],
   [
     'mode: kernelspace',
-    ['KubeProxyConfiguration.mode: "kernelspace" needs Windows: choose iptables, ipvs or nftables'],
+    ['KubeProxyConfiguration.mode: "kernelspace" needs Windows: choose iptables, ipvs, nftables or userspace'],
   ],
   [
     'mode: ""',

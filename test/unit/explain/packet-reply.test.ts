@@ -138,9 +138,16 @@ const BRIDGE: World = { config: { localDetectors: { 4: { kind: 'bridge', interfa
 const PREFIX: World = { config: { localDetectors: { 4: { kind: 'interface-prefix', prefix: 'cni' } } } };
 const UNKNOWN: World = { config: { localDetectors: {} } };
 
-/** Ports of service addresses that no Service has are not closed in iptables mode. */
+/** Ports of service addresses that no Service has are not closed in iptables mode. In userspace mode, endpoints see the node. */
 function expectedIn(mode: ProxyMode, to: string, expected: string): string {
+  if (mode === 'userspace') return asForwarded(expected);
   return mode === 'iptables' && to === '10.96.0.10:81' ? 'not served' : expected;
+}
+
+function asForwarded(expected: string): string {
+  const endpoints = Array.from(expected.matchAll(/([\d.]+):8080/g), ([, endpoint]) => endpoint);
+  if (endpoints.length === 0) return expected;
+  return `arrives, ${endpoints.map((each) => `${each}:8080 sees ${each === SELF ? '10.244.0.1' : '192.168.9.1'}`).join(', ')}`;
 }
 
 describe.each(Object.keys(MODES).filter(isMode))(

@@ -18,8 +18,8 @@ const TABLE: Record<string, { readonly values: readonly string[]; readonly types
   'endpoint-check': { values: ['state'] },
   explain: { values: ['model', 'plan', 'state', 'diff'] },
   netlink: { values: [] },
-  kernel: { values: ['state', 'netlink'], types: ['observe'] },
-  userspace: { values: ['state'] },
+  kernel: { values: ['state', 'netlink'], types: ['observe', 'userspace'] },
+  userspace: { values: ['state', 'netlink'] },
   fleet: { values: ['explain', 'kernel'] },
   reconcile: { values: ['model', 'plan', 'state', 'diff', 'explain'], types: ['kernel', 'observe'] },
   daemon: {
@@ -62,6 +62,7 @@ const INNER: Record<string, readonly string[]> = {
   'kernel/linux': [''],
   'kernel/leftovers': ['', 'iptables', 'nftables'],
   'kernel/nftables': ['', 'iptables', 'linux'],
+  'kernel/userspace': ['', 'linux', 'nftables'],
   'daemon/startup': [],
   'daemon/traffic': [],
   'daemon/endpoint-check': ['startup'],

@@ -389,6 +389,7 @@ describe('the exposition', () => {
 
   test.each([
     ['ipvs', []],
+    ['userspace', ['nftables_cleanup_failures', 'nftables_sync_failures', 'sync_full', 'sync_partial']],
     [
       'nftables',
       [

@@ -7,7 +7,7 @@ import { difference } from '../../scenario/tables.ts';
 const only = process.env['TEST_SCENARIO'] ?? '';
 const scenarios = readScenarios().filter(({ name }) => name.includes(only));
 
-const MODES = ['ipvs', 'nftables', 'iptables'] as const;
+const MODES = ['ipvs', 'nftables', 'iptables', 'userspace'] as const;
 
 // A second after a change, nftables mode deletes what packets on their way may still have needed. That would look like a write of
 // the explanation that runs then, so no time passes.

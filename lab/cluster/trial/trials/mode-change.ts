@@ -11,6 +11,7 @@ const SHOWN: Readonly<Record<ProxyMode, readonly [command: string, text: string]
   ipvs: ['ipvsadm -Sn', '-A -t'],
   nftables: ['nft list tables', 'table ip kube-proxy'],
   iptables: ['iptables-save -t nat', '-j KUBE-SVC-'],
+  userspace: ['nft list map ip kube-proxy service-ips', 'goto choose-1'],
 };
 
 /** The ways out of IPVS, and back. */

@@ -1,0 +1,29 @@
+import type { Log } from '../../observe/log/log.ts';
+import { createUserspaceKernel, createUserspaceKernelReader } from '../../kernel/userspace/userspace-kernel.ts';
+import type { EnginePort } from '../../kernel/userspace/engine-port.ts';
+import { previewOfNothing } from '../../kernel/userspace/preview.ts';
+import { DEFAULT_LIMITS } from '../../userspace/engine-limits.ts';
+import { EngineThread } from '../../userspace/engine-thread.ts';
+import type { Mode } from './mode.ts';
+import { NFTABLES } from './nftables.ts';
+
+/** A program of this node forwards connections: the engine. The tables of nftables mode lead to it. */
+export const USERSPACE: Mode = {
+  ...NFTABLES,
+  createKernel: (options) =>
+    createUserspaceKernel(options, () => openEngine(options.log.child('engine'), options.drainTimeoutMs ?? 0)),
+  createReader: createUserspaceKernelReader,
+  previewOfNothing,
+};
+
+function openEngine(log: Log, drainMs: number): EnginePort {
+  return new EngineThread({
+    limits: { ...DEFAULT_LIMITS, drainMs },
+    // The kernel of the mode asks, and uses another port.
+    onRefused: ({ port, code }) => log.debug(1, 'another program has a port of the engine', { port, code }),
+    onFailure: (reason) =>
+      log.error(
+        `the engine that forwards connections ended, and is started again; its connections are broken: ${reason}`,
+      ),
+  });
+}
