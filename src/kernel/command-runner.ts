@@ -15,13 +15,18 @@ export interface CommandOptions {
   readonly stdin?: string;
   /** Timeout in milliseconds, after which the process group is killed; 60,000 by default. */
   readonly deadlineMs?: number;
+  /** Ends the program when it aborts. */
+  readonly signal?: AbortSignal;
   /** Maximum bytes of stdout, and of stderr; 256 MiB by default, because iptables-save may print tens of megabytes. */
   readonly maxOutput?: number;
 }
 
 /** Starts all child processes of this program, without a shell. */
 export interface CommandRunner {
-  /** Rejects with a KernelError: MISSING_COMMAND (not installed), TIMEOUT (killed at the deadline), EFBIG (too much output). */
+  /**
+   * Rejects with a KernelError: MISSING_COMMAND (not installed), TIMEOUT (killed at the deadline), ENDED (killed because the
+   * signal aborted), EFBIG (too much output).
+   */
   run(program: string, args: readonly string[], options?: CommandOptions): Promise<CommandResult>;
 }
 
@@ -59,7 +64,7 @@ async function start(
   name: string,
   [program = name, ...args]: readonly string[],
   env: NodeJS.ProcessEnv,
-  { stdin = '', deadlineMs = DEFAULT_DEADLINE_MS, maxOutput = DEFAULT_MAX_OUTPUT }: CommandOptions,
+  { stdin = '', deadlineMs = DEFAULT_DEADLINE_MS, maxOutput = DEFAULT_MAX_OUTPUT, signal: ending }: CommandOptions,
 ): Promise<CommandResult> {
   const child = spawnProgram(name, program, args, env);
   const { promise, resolve, reject } = Promise.withResolvers<CommandResult>();
@@ -88,9 +93,12 @@ async function start(
   };
   const stdout = collect(child.stdout);
   const stderr = collect(child.stderr);
+  const end = (): void => kill('ENDED', 'was not wanted any more');
+  ending?.addEventListener('abort', end);
   const deadline = setTimeout(kill, deadlineMs, 'TIMEOUT', `did not end within ${deadlineMs} ms`);
   child.on('close', (status, signal) => {
     clearTimeout(deadline);
+    ending?.removeEventListener('abort', end);
     const ended = signal === null ? {} : { signal };
     const output = { stdout: textOf(stdout), stderr: textOf(stderr) };
     if (failure === undefined) resolve({ status: status ?? -1, ...ended, ...output });

@@ -33,7 +33,7 @@ export const FLEET_BUNDLE: Command = {
   },
   run: async (given) => {
     const { file = `${FOLDER}.tar.gz`, nodes } = given.values;
-    const fleet = await Fleet.find(given);
+    using fleet = await Fleet.find(given);
     const statuses = new Map<string, object>();
     const { answers, silent } = await fleet.ask({
       args: () => ['status'],

@@ -28,7 +28,7 @@ export const FLEET_CHECK: Command = {
     const [target = DEFAULT_SERVICE, ...more] = given.positionals;
     if (more.length > 0) throw new UsageError('check takes one Service: see fleet check --help');
     const { namespace, name } = serviceOf(target, given);
-    const fleet = await Fleet.find(given);
+    using fleet = await Fleet.find(given);
     const targets = serviceTargets(await readService(fleet, namespace, name));
     const byNode = targetsByNode(fleet.pods, targets);
     const { answers, silent } = await fleet.ask({

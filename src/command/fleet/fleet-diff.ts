@@ -9,7 +9,7 @@ export const FLEET_DIFF: Command = {
   summary: 'on which nodes the kernel differs from the plan, and the first of the commands that would make it so',
   options: FLEET_OPTIONS,
   run: async (given) => {
-    const fleet = await Fleet.find(given);
+    using fleet = await Fleet.find(given);
     const { answers, silent } = await fleet.ask({ args: () => ['diff'], kinds: ['Difference'], read: differenceFacts });
     const reply = mergeDifference(answers, silent);
     return { reply, lines: [...wrapped(reply.verdict), ...groupedLines(reply), ...silentLines(reply.silent)] };

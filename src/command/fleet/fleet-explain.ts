@@ -23,7 +23,7 @@ export const FLEET_EXPLAIN: Command = {
     }
     const { namespace, name } = serviceOf(target, given);
     const service = `${namespace}/${name}`;
-    const fleet = await Fleet.find(given);
+    using fleet = await Fleet.find(given);
     const { answers, silent } = await fleet.ask({
       args: () => ['explain', service],
       kinds: ['Service'],

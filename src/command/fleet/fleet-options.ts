@@ -25,8 +25,8 @@ export const FLEET_OPTIONS: Command['options'] = {
   kubeconfig: { hint: 'path', help: 'kubeconfig of kubectl' },
 };
 
-/** The nodes of a cluster, as a subcommand asks them. */
-export class Fleet {
+/** The nodes of a cluster, as a subcommand asks them. Until it is disposed of, Ctrl-C ends what is being asked. */
+export class Fleet implements Disposable {
   readonly asking: Asking;
   /** The Pods that are asked. */
   readonly pods: readonly ProxyPod[];
@@ -37,7 +37,15 @@ export class Fleet {
   /** Options of the program in every Pod. */
   readonly programOptions: readonly string[];
 
-  private constructor(asking: Asking, querySocket: string, found: Pick<Fleet, 'pods' | 'unknown' | 'withoutPod'>) {
+  readonly #interruption: Interruption;
+
+  private constructor(
+    asking: Asking,
+    querySocket: string,
+    interruption: Interruption,
+    found: Pick<Fleet, 'pods' | 'unknown' | 'withoutPod'>,
+  ) {
+    this.#interruption = interruption;
     this.asking = asking;
     this.pods = found.pods;
     this.unknown = found.unknown;
@@ -51,8 +59,10 @@ export class Fleet {
     if (nodes !== undefined && values['all-nodes'] !== undefined) {
       throw new UsageError('--all-nodes and --nodes exclude each other');
     }
+    const interruption = new Interruption();
     const kubectl = new Kubectl({
       runner: createCommandRunner({ env: process.env }),
+      signal: interruption.signal,
       global: [
         ...(kubeconfig === undefined ? [] : [`--kubeconfig=${kubeconfig}`]),
         ...(context === undefined ? [] : [`--context=${context}`]),
@@ -69,8 +79,9 @@ export class Fleet {
         proxyPods(kubectl, { namespace: asking.namespace, selector }, MOST_LIST_SECONDS),
         nodes === undefined ? clusterNodes(kubectl, MOST_LIST_SECONDS) : [],
       ]);
-      return new Fleet(asking, querySocket, selected(pods, nodes?.split(','), all));
+      return new Fleet(asking, querySocket, interruption, selected(pods, nodes?.split(','), all));
     } catch (error) {
+      interruption[Symbol.dispose]();
       if (error instanceof KubectlError) throw new UsageError(error.message, { cause: error });
       throw error;
     }
@@ -84,6 +95,29 @@ export class Fleet {
     const { answers, silent } = await askNodes(this.pods, asked, asking);
     return { answers, silent: [...silent, ...this.unknown] };
   }
+
+  [Symbol.dispose](): void {
+    this.#interruption[Symbol.dispose]();
+  }
+}
+
+/** Aborts when the user presses Ctrl-C: kubectl has a process group of its own, and would go on. */
+class Interruption implements Disposable {
+  readonly #controller = new AbortController();
+
+  constructor() {
+    process.on('SIGINT', this.#onSignal);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  [Symbol.dispose](): void {
+    process.off('SIGINT', this.#onSignal);
+  }
+
+  readonly #onSignal = (): void => this.#controller.abort();
 }
 
 /** The list of all Pods takes an API server a few seconds at most. */

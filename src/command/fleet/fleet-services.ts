@@ -15,7 +15,7 @@ export const FLEET_SERVICES: Command = {
   options: { ...SERVICES.options, ...FLEET_OPTIONS },
   run: async (given) => {
     const { namespace } = given.values;
-    const fleet = await Fleet.find(given);
+    using fleet = await Fleet.find(given);
     const tally = new ServicesTally();
     const { silent } = await fleet.ask({
       args: () => ['services', ...(namespace === undefined ? [] : ['-n', namespace])],

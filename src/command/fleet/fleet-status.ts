@@ -11,7 +11,7 @@ export const FLEET_STATUS: Command = {
   summary: 'which nodes differ from the others, are not as wanted or do not answer, and how many are alike',
   options: FLEET_OPTIONS,
   run: async (given) => {
-    const fleet = await Fleet.find(given);
+    using fleet = await Fleet.find(given);
     const { answers, silent } = await fleet.ask({
       args: () => ['status'],
       kinds: ['Status', 'KernelStatus'],

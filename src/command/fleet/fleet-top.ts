@@ -17,7 +17,7 @@ export const FLEET_TOP: Command = {
     const { namespace } = given.values;
     const seconds = intervalMs / 1000;
     const args = ['top', `--by=${by}`, `--interval=${seconds}`, ...(namespace === undefined ? [] : ['-n', namespace])];
-    const fleet = await Fleet.find(given);
+    using fleet = await Fleet.find(given);
     const { answers, silent } = await fleet.ask({ args: () => args, kinds: ['Top'], read: topFacts }, seconds);
     const reply = mergeTop(by, rowOrder(sort), answers, silent);
     return { reply, lines: [...topLines(reply), ...silentLines(silent)] };

@@ -9,10 +9,14 @@ export class KubectlError extends Error {
 /** Of one program. The list of all Pods is the largest; a reply has a few hundred kilobytes. */
 const MOST_OUTPUT = 128 * 1024 * 1024;
 
+const INTERRUPTED = 'interrupted before it answered';
+
 export interface KubectlOptions {
   readonly runner: Pick<CommandRunner, 'run'>;
   /** Arguments before every other one, such as --context=NAME. */
   readonly global: readonly string[];
+  /** Ends each kubectl, and starts none any more, when it aborts. */
+  readonly signal?: AbortSignal;
 }
 
 /** Runs kubectl, with the access of who started this program. */
@@ -28,10 +32,16 @@ export class Kubectl {
    * takes more than `seconds`.
    */
   async run(args: readonly string[], seconds: number): Promise<CommandResult> {
-    const { runner, global } = this.#options;
+    const { runner, global, signal } = this.#options;
+    if (signal?.aborted === true) throw new KubectlError(INTERRUPTED);
     try {
-      return await runner.run('kubectl', [...global, ...args], { deadlineMs: seconds * 1000, maxOutput: MOST_OUTPUT });
+      return await runner.run('kubectl', [...global, ...args], {
+        deadlineMs: seconds * 1000,
+        maxOutput: MOST_OUTPUT,
+        ...(signal === undefined ? {} : { signal }),
+      });
     } catch (error) {
+      if (errorCode(error) === 'ENDED') throw new KubectlError(INTERRUPTED, { cause: error });
       if (errorCode(error) === 'TIMEOUT') throw new KubectlError(`no answer within ${seconds} s`, { cause: error });
       throw new KubectlError(error instanceof Error ? error.message : String(error), { cause: error });
     }

@@ -95,6 +95,24 @@ describe('fleet status', () => {
     expect(await runFleet('status')).toMatchObject({ code: 0, err: '' });
   });
 
+  test('Ctrl-C ends what is being asked, and what has answered is printed', async () => {
+    const slow = ['node-001', 'node-002'].map((name): [string, RecordedPod] => [name, { sleep: 30 }]);
+    using _ = new RecordedCluster(nodesOf(4, Object.fromEntries(slow)));
+    const began = performance.now();
+    const listeners = process.listenerCount('SIGINT');
+    const asked = runFleet('status', '--parallel=2', '-o', 'json');
+    setTimeout(() => process.emit('SIGINT'), 1_000);
+    const { code, out } = await asked;
+    expect(performance.now() - began).toBeLessThan(10_000);
+    const { answered, silent } = JSON.parse(out) as FleetStatusReply;
+    expect({ code, answered, silent: silent.map(({ node, why }) => `${node} ${why}`) }).toEqual({
+      code: 1,
+      answered: 1,
+      silent: ['node-001', 'node-002', 'node-003'].map((node) => `${node} interrupted before it answered`),
+    });
+    expect(process.listenerCount('SIGINT')).toBe(listeners);
+  });
+
   test('asks the nodes that are named, and names those without a Pod', async () => {
     using _ = new RecordedCluster(nodesOf(3));
     const { code, out } = await runFleet('status', '--nodes=node-001,nowhere', '-o', 'json');

@@ -53,6 +53,16 @@ const isAlive = (pid: number): boolean => {
 };
 
 describe('the command runner', () => {
+  test('a program ends when its signal aborts', async () => {
+    const ended = new AbortController();
+    const running = runner.run('sleep', ['60'], { signal: ended.signal });
+    setTimeout(() => ended.abort(), 100);
+    await expect(running).rejects.toMatchObject({
+      code: 'ENDED',
+      message: 'sleep was not wanted any more and was killed',
+    });
+  });
+
   test('the command runner passes arguments and input unchanged, without a shell', async () => {
     let started = 0;
     const counting = createCommandRunner({ onStart: () => started++ });
