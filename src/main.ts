@@ -1,6 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import { runCli } from './cli/cli.ts';
 
+/** The exit status of a program that SIGPIPE ends. */
+const CLOSED_PIPE = 141;
+
 // Each action imports its code only when it runs, so that --help does not load the daemon.
 const exitCode = runCli(
   process.argv.slice(2),
@@ -24,6 +27,8 @@ const exitCode = runCli(
       return initOnly(config);
     },
     command: async (argv, terminal) => {
+      // Whoever reads what is printed, such as `head`, may have read enough.
+      process.stdout.once('error', () => process.exit(CLOSED_PIPE));
       const { runCommand } = await import('./command/program/run-command.ts');
       return runCommand(argv, terminal, process);
     },

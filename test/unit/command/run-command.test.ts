@@ -141,6 +141,11 @@ test('the script of bash completes subcommands, options and flags', async () => 
   expect(complete('--v=2', '--proxy-m')).toEqual(['--proxy-mode']);
 });
 
+test('a reader that has read enough is no error', () => {
+  const script = '"$0" --disable-warning=ExperimentalWarning src/main.ts completion bash | true';
+  expect(spawnSync('sh', ['-c', script, process.execPath], { encoding: 'utf8' })).toMatchObject({ stderr: '' });
+});
+
 test('--help of the daemon names every subcommand, and only those', async () => {
   const [, words = ''] = /^ *1:\*\) words="(.*)"/m.exec((await run('completion', 'bash')).out) ?? [];
   const [, usage = ''] = /kube-ipvs-proxy (\S+) --help$/m.exec(flagProgram().helpInformation()) ?? [];
