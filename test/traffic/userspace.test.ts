@@ -7,6 +7,7 @@ import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
 import { startDaemon } from '../support/daemon.ts';
+import { ChangingNode } from './changing-node.ts';
 import {
   ManifestDirectory,
   POD_PORT,
@@ -15,8 +16,9 @@ import {
   nodeObjects,
   serviceObjects,
 } from './cluster-objects.ts';
+import { LEAST_REQUESTS, LOAD_TIME_MS } from './steady-load.ts';
 
-jest.setTimeout(patient(180_000));
+jest.setTimeout(patient(180_000) + LOAD_TIME_MS);
 
 const FAMILIES = ['v4', 'v6'] as const;
 const NODE_PORT = 30_080;
@@ -201,4 +203,27 @@ describe('userspace mode', () => {
     }
     throw new Error(`${address} is answered by ${String(found)} instead of ${wanted}:\n${daemon.output}`);
   }
+});
+
+describe('a change of mode from nftables to userspace', () => {
+  let changing: ChangingNode;
+
+  beforeAll(async () => {
+    changing = await ChangingNode.create('nftables');
+  });
+
+  afterAll(async () => {
+    await changing[Symbol.asyncDispose]();
+  });
+
+  test('no request fails, and open connections go on', async () => {
+    await changing.hold();
+    const { sent, failures } = await changing.load(async () => {
+      await changing.restart('userspace');
+      await changing.untilServedBy('userspace');
+    });
+    expect(failures).toEqual({});
+    expect(sent).toBeGreaterThanOrEqual(LEAST_REQUESTS);
+    expect(await changing.brokenConnections()).toEqual([]);
+  });
 });

@@ -1,5 +1,5 @@
-import type { Preview } from '../../state/commands/write-preview.ts';
-import type { Op } from '../../state/op.ts';
+import type { Preview, PreviewCommand } from '../../state/commands/write-preview.ts';
+import { type Op, formatOp } from '../../state/op.ts';
 import type { RuleSet } from '../../state/rules/rule-set.ts';
 import { previewOfNothing as tablesOfNothing } from '../nftables/nft-preview.ts';
 import { EngineServers, SILENT_ENGINE } from './engine-servers.ts';
@@ -20,8 +20,16 @@ export async function ruleParts(
   return written;
 }
 
+/** Adds what each part changes in the engine: comments, because no command does it. */
+export function withEngine({ rules, parts }: Preview, ops: readonly (readonly Op[])[]): Preview {
+  const ofEngine = (part: readonly Op[]): PreviewCommand[] =>
+    part.filter((op) => 'realServer' in op).map((op) => ({ command: `# engine: ${formatOp(op)}`, op }));
+  return { rules, parts: parts.map((commands, at) => [...commands, ...ofEngine(ops[at] ?? [])]) };
+}
+
 /** As KernelReader.preview on a node that has nothing yet. Loopback addresses stand for those of the node. */
 export async function previewOfNothing(rules: readonly RuleSet[], parts: readonly (readonly Op[])[]): Promise<Preview> {
   const nothing: FindRules = () => Promise.resolve(new Map());
-  return await tablesOfNothing(rules, await ruleParts(new EngineServers(() => SILENT_ENGINE), parts, nothing));
+  const written = await ruleParts(new EngineServers(() => SILENT_ENGINE), parts, nothing);
+  return withEngine(await tablesOfNothing(rules, written), parts);
 }

@@ -23,7 +23,7 @@ import type { NftPort } from '../nftables/port/nft-port.ts';
 import { NftablesKernel } from '../nftables/nftables-kernel.ts';
 import type { EnginePort } from './engine-port.ts';
 import { EngineServers } from './engine-servers.ts';
-import { ruleParts } from './preview.ts';
+import { ruleParts, withEngine } from './preview.ts';
 import { leadsTo, ruleServer } from './rule-ops.ts';
 import { isScheduler } from './scheduler.ts';
 import { type FindRules, ServerChanges } from './server-changes.ts';
@@ -166,7 +166,8 @@ class UserspaceKernel extends NftablesKernel {
   }
 
   override async preview(rules: readonly RuleSet[], parts: readonly (readonly Op[])[]): Promise<Preview> {
-    return await super.preview(rules, await ruleParts(this.#servers.copy(), parts, this.#findRules));
+    const written = await ruleParts(this.#servers.copy(), parts, this.#findRules);
+    return withEngine(await super.preview(rules, written), parts);
   }
 
   readonly #findRules: FindRules = async (units) => {

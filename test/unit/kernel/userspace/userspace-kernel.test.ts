@@ -184,6 +184,7 @@ describe('the table and the engine', () => {
     await started(plane);
     const { parts } = await plane.kernel.preview([], [serve(WEB, SERVERS)]);
     expect(parts[0]?.map(({ command }) => command).join('\n')).toContain('192.168.9.1 . 20000');
+    expect(parts[0]?.at(-1)?.command).toBe('# engine: add-real-server TCP 10.96.0.10:80 -> 10.244.0.2:8080 weight=1');
     expect(engine.ports).toEqual([]);
   });
 
