@@ -12,6 +12,7 @@ export function endpointCount(): number {
   return COUNT[TEST_MODE]();
 }
 
+/** The demo does not run in userspace mode. */
 const COUNT = { ipvs: inIpvs, nftables: inTables, iptables: inChains, userspace: inTables };
 
 function inIpvs(): number {
