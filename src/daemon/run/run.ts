@@ -2,8 +2,6 @@ import { MODES } from '../../base/proxy-mode.ts';
 import { writeFileSync } from 'node:fs';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import { VERSION } from '../../config/version.ts';
-import { type CommandRunner, createCommandRunner } from '../../kernel/command-runner.ts';
-import { PodNamespaceFolder } from '../../kernel/linux/pods/pod-namespace-folder.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { SourceEvent } from '../../kube/objects/source.ts';
 import { Cluster } from '../../model/cluster.ts';
@@ -16,8 +14,6 @@ import { ServiceHealthServers } from '../../observe/service-health-servers.ts';
 import type { LogControl } from '../../observe/log/winston-log.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import { SYSTEM_CLOCK as clock } from '../../reconcile/timing/clock.ts';
-import { PodInterfaces } from '../../reconcile/pods/pod-interfaces.ts';
-import { PodPreparer } from '../../reconcile/pods/pod-preparer.ts';
 import type { NodeSettings } from '../../reconcile/node/node-settings.ts';
 import { Reconciler } from '../../reconcile/reconciler.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
@@ -102,7 +98,8 @@ async function start(
   logStart('kube-ipvs-proxy is starting', { node: nodeName, mode: config.mode }, usable, opened.origin, log);
   const knownLeftovers = new KnownLeftovers((isAnyLeft) => metrics.setOtherModesLeft(isAnyLeft));
   const common = { config, mode, control, kernel, metrics, health, cluster, events, history, knownLeftovers, lock };
-  const parts = { ...common, localNodePorts: openLocalNodePorts(config, metrics, log, started) };
+  const localNodePorts = openLocalNodePorts(config, metrics, log, started);
+  const parts = { ...common, localNodePorts, podPreparation: await podPreparation(common, started) };
   await listen(parts, started);
   const asked = { ...parts, clock, log, ...identityOf(nodeName, usable, config, opened) };
   const late = { reconciler: () => reconciler, silentEndpoints: () => endpointCheck?.silent() };
@@ -217,6 +214,7 @@ interface Parts {
   readonly knownLeftovers: KnownLeftovers;
   readonly lock: DaemonLock;
   readonly localNodePorts: LocalNodePorts;
+  readonly podPreparation: Pick<SyncPublisherOptions, 'preparePods'>;
 }
 
 function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconciler {
@@ -237,8 +235,8 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     clock,
     log,
     onServing: () => startOthers(parts, modeParts, started),
-    ...podPreparation(parts, started),
     localNodePorts: parts.localNodePorts,
+    ...parts.podPreparation,
     onDeviceMade: () => mode.logDeleter(modeParts),
   });
   const reconciler = new Reconciler({
@@ -304,20 +302,18 @@ function removeOthers(mode: Mode, parts: ModeParts, started: AsyncDisposableStac
   if (!started.disposed) started.defer(mode.removeOthers(parts));
 }
 
-function countingRunner(metrics: ProxyMetrics): CommandRunner {
-  return createCommandRunner({ onStart: (program) => metrics.processStarted(program) });
-}
-
-function podPreparation(
-  { config, kernel, events, control, metrics }: Parts,
+/** Loads what prepares Pods only where it is asked for. */
+async function podPreparation(
+  { config, kernel, events, control, metrics }: Pick<Parts, 'config' | 'kernel' | 'events' | 'control' | 'metrics'>,
   started: AsyncDisposableStack,
-): Pick<SyncPublisherOptions, 'preparePods'> {
+): Promise<Pick<SyncPublisherOptions, 'preparePods'>> {
   if (!config.prepareDirectPods) return {};
-  const preparer = new PodPreparer({
-    namespaces: new PodNamespaceFolder(config.podNamespaceFolder, countingRunner(metrics)),
-    interfaces: new PodInterfaces(kernel),
-    clock,
+  const { createPodPreparer } = await import('./create-pod-preparer.ts');
+  const preparer = createPodPreparer({
+    folder: config.podNamespaceFolder,
+    kernel,
     log: control.log.child('pods'),
+    onProgram: (program) => metrics.processStarted(program),
     onWarning: (service, warning) => events.serviceWarning(service, warning),
   });
   started.defer(() => preparer.stop());

@@ -12,7 +12,6 @@ import type { VirtualServerId } from '../../state/virtual-server.ts';
 import type { AddressOp, DeviceHandle } from '../linux/device-handle.ts';
 import { IpsetHandle, type SetOp } from './ipset-handle.ts';
 import { type Iptables, iptablesOf } from '../iptables/iptables-handle.ts';
-import { readOtherRules } from '../iptables/chain-policies.ts';
 import { ipvsFamily } from '../linux/generic-family.ts';
 import { IpvsHandle } from './ipvs-handle.ts';
 import { KernelError } from '../kernel-error.ts';
@@ -125,6 +124,8 @@ class IpvsKernel extends KernelOfNode implements Kernel {
     return { rules: missing, parts: parts.map(toolCommands) };
   };
   readonly getOtherRules: Kernel['getOtherRules'] = async (family) => {
+    // Only questions about packets need them.
+    const { readOtherRules } = await import('../iptables/chain-policies.ts');
     const rules = await readOtherRules(this.#iptables, family, this.node);
     return { ...rules, marks: await this.#getMarks(family) };
   };

@@ -2,7 +2,7 @@ import type { IpFamily } from '../../base/ip.ts';
 import { IP_FAMILIES } from '../../base/ip.ts';
 import type { CommandRunner } from '../command-runner.ts';
 import { nftTable } from '../../state/nft-table.ts';
-import { type ProxyTables, proxyTables } from '../nftables/proxy-tables.ts';
+import { type FoundTables, proxyTablesHere } from './proxy-tables-here.ts';
 import type { SavedTables } from '../iptables/iptables-save.ts';
 import { deletionLines, tableScript } from '../iptables/iptables-script.ts';
 import { type FoundJump, jumpsTo } from '../iptables/jumps.ts';
@@ -61,9 +61,6 @@ const BUILT_IN: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD',
 /** The clauses of kube-proxy's jumps from built-in chains. */
 const CLAUSE_OF_BUILT_IN = /^(-m comment |-m conntrack --ctstate NEW$|-[jg] )/;
 
-/** The tables of nftables mode, and the chains of those that iptables-save cannot print. */
-export type FoundTables = Omit<ProxyTables, 'states'>;
-
 export interface LeftoverOptions {
   /** The tables of nftables mode; default: those of this network namespace. */
   readonly tables?: FoundTables;
@@ -80,7 +77,10 @@ export class Leftovers {
   readonly #chains: ReadonlySet<string>;
   readonly #variants: LeftoverOptions['variants'];
 
-  constructor(runner: CommandRunner, { tables = proxyTables(), chains = new Set(), variants }: LeftoverOptions = {}) {
+  constructor(
+    runner: CommandRunner,
+    { tables = proxyTablesHere(), chains = new Set(), variants }: LeftoverOptions = {},
+  ) {
     this.#runner = runner;
     this.#tables = tables;
     this.#chains = chains;

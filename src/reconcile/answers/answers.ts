@@ -2,20 +2,15 @@ import type { IpAddress } from '../../base/ip.ts';
 import type { NamespacedName } from '../../base/service/names.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { READ_ONLY_LEDGER } from '../../diff/drain.ts';
-import { type AskedAddress, addressReply, plannedAt } from '../../explain/address-reply.ts';
+import type { AskedAddress } from '../../explain/address-reply.ts';
 import type { FoundOperations } from '../../explain/difference/difference-reply.ts';
-import { packetReply } from '../../explain/packet/packet-reply.ts';
-import { type Problem, packetTarget } from '../../explain/packet/packet-target.ts';
+import type { Problem } from '../../explain/packet/packet-target.ts';
 import type { AddressOwnerReply, PacketReply, ServiceReply } from '../../explain/replies.ts';
-import { serviceReply } from '../../explain/service-reply.ts';
 import { wordsOf } from '../../explain/words.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Cluster } from '../../model/cluster.ts';
 import type { Op } from '../../state/op.ts';
 import { type Difference, type DifferenceParts, readDifference } from './difference.ts';
-import { readFoundAddress } from './found-address.ts';
-import { readFoundPacket } from './found-packet.ts';
-import { readFoundService } from './found-service.ts';
 import { forwardingNotes } from '../node/node-difference.ts';
 import { type NodeSettings, differingSettings } from '../node/node-settings.ts';
 import type { RetryQueue } from '../sync/retry-queue.ts';
@@ -32,7 +27,10 @@ export interface AnswerParts extends Omit<DifferenceParts, 'ledger' | 'known' | 
   readonly explainKnown?: (ops: readonly Op[]) => Promise<FoundOperations['knownOf']>;
 }
 
-/** Answers questions about Services, addresses and packets. It may read the kernel while a sync writes. */
+/**
+ * Answers questions about Services, addresses and packets. It may read the kernel while a sync writes. Most daemons are
+ * never asked, so what explains is loaded with the first question.
+ */
 export class Answers {
   readonly #parts: AnswerParts & DifferenceParts;
 
@@ -44,6 +42,8 @@ export class Answers {
 
   /** Explains a Service: its plan, and what the kernel has of it. Undefined if the Service is unknown. */
   async service(name: NamespacedName, compareRules: KernelReader['compareRules']): Promise<ServiceReply | undefined> {
+    const { readFoundService } = await import('./found-service.ts');
+    const { serviceReply } = await import('../../explain/service-reply.ts');
     await this.#parts.refresh?.();
     const { cluster, config, desired, kernel } = this.#parts;
     const found = await readFoundService({ ...this.#parts, compareRules }, name);
@@ -57,6 +57,8 @@ export class Answers {
 
   /** Says to which Service an address and port belong. */
   async address(asked: AskedAddress): Promise<AddressOwnerReply> {
+    const { readFoundAddress } = await import('./found-address.ts');
+    const { addressReply, plannedAt } = await import('../../explain/address-reply.ts');
     await this.#parts.refresh?.();
     const { config, desired, kernel } = this.#parts;
     const { address, port, protocols } = asked;
@@ -74,6 +76,9 @@ export class Answers {
     target: AskedAddress | NamespacedName,
     compareRules: KernelReader['compareRules'],
   ): Promise<PacketReply | Problem> {
+    const { readFoundPacket } = await import('./found-packet.ts');
+    const { packetTarget } = await import('../../explain/packet/packet-target.ts');
+    const { packetReply } = await import('../../explain/packet/packet-reply.ts');
     await this.#parts.refresh?.();
     const { cluster, config, desired, kernel } = this.#parts;
     const asked = packetTarget(from, target, desired.plan, config);

@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import type { CommandResult, CommandRunner } from '../../../../src/kernel/command-runner.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
-import { type FoundTables, Leftovers, describeLeftover } from '../../../../src/kernel/leftovers/leftovers.ts';
+import { Leftovers, describeLeftover } from '../../../../src/kernel/leftovers/leftovers.ts';
+import type { FoundTables } from '../../../../src/kernel/leftovers/proxy-tables-here.ts';
 import { IPTABLES_MODE } from '../../../support/iptables-mode.ts';
 
 const REMOVAL = `*mangle
