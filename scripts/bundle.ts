@@ -107,7 +107,7 @@ async function addCallers(file: string): Promise<void> {
   const map = new SourceMap(JSON.parse(await readFile(`${file}.map`, 'utf8')) as SourceMapPayload);
   const callers: Record<string, string> = {};
   for (const [at, line] of text.split('\n').entries()) {
-    for (const { index } of line.matchAll(/(?<=\.)(?:error|warn|info|debug)\(/g)) {
+    for (const { index } of line.matchAll(/(?<=\.|^)(?:error|warn|info|debug)\(/g)) {
       const found = map.findEntry(at, index);
       if (!('originalSource' in found)) continue;
       const source = /\/src\/(?:.*\/)?([^/]+\/[^/]+\.ts)$/.exec(found.originalSource)?.[1];

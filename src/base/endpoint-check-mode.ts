@@ -1,4 +1,4 @@
-/** What is done about endpoints that do not answer: nothing, tell of them, or let new connections go to others. */
+/** The reaction to endpoints that do not answer: none, a report, or new connections go to others. */
 export const ENDPOINT_CHECK_MODES = ['off', 'observe', 'act'] as const;
 
 export type EndpointCheckMode = (typeof ENDPOINT_CHECK_MODES)[number];

@@ -33,9 +33,9 @@ export interface Verdict {
   readonly service: NamespacedName;
   readonly endpoint: Endpoint;
   readonly isSilent: boolean;
-  /** How long its verdict held, in ms; 0 at its begin. */
+  /** How long its verdict held, in ms; 0 if it begins. */
   readonly afterMs: number;
-  /** What was counted until the verdict. */
+  /** The traffic that was counted before the verdict. */
   readonly traffic: Traffic;
 }
 
@@ -54,7 +54,7 @@ export class EndpointCheck {
   readonly #sent: number[] = [];
 
   /**
-   * Replaces the endpoints of a Service; none: it is not checked any more. Those that remain keep what is known of them.
+   * Replaces the endpoints of a Service; none: it is not checked any more. Those that remain keep their state.
    *
    * @param wasSilent whether an earlier run had let no new connections go to an endpoint
    */
@@ -113,7 +113,7 @@ export class EndpointCheck {
     return due;
   }
 
-  /** Must be called with the result of each connect. Returns what changed by it. */
+  /** Must be called with the result of each connect. Returns the change of the verdict, if there is one. */
   connected(question: Question, result: ConnectResult, now: number): readonly Verdict[] {
     const checked = this.#services.get(question.service)?.get(question.key);
     // The endpoint may have been removed meanwhile, and added again.
@@ -127,7 +127,7 @@ export class EndpointCheck {
     return awaitsLook(this.#services.get(service)?.get(key)?.state ?? TRUSTED);
   }
 
-  /** Returns when takeDue() has something next; Infinity if nothing is known yet. */
+  /** Returns the time of the next connect that is known; Infinity without one. */
   dueAt(now: number): number {
     let next = Infinity;
     for (const endpoints of this.#services.values()) {

@@ -2,12 +2,18 @@ import type { VirtualServerStats } from '../state/server-stats.ts';
 import { counted } from '../base/text/counted.ts';
 import { unreachable } from '../base/unreachable.ts';
 
-/** What IPVS has forwarded to an endpoint, and what came back from it, in some time. */
-export type Traffic = Pick<VirtualServerStats, 'connections' | 'incomingPackets' | 'outgoingPackets'>;
+/** Packets and new connections to an endpoint, and packets from it, between two reads of the counters. */
+export type Traffic = VirtualServerStats;
 
-export const NO_TRAFFIC: Traffic = { connections: 0, incomingPackets: 0, outgoingPackets: 0 };
+export const NO_TRAFFIC: Traffic = {
+  connections: 0,
+  incomingPackets: 0,
+  outgoingPackets: 0,
+  incomingBytes: 0,
+  outgoingBytes: 0,
+};
 
-/** The result of a TCP connect from this node. `not-sent`: this node could not send it, so that it says nothing. */
+/** The result of a TCP connect from this node. `not-sent`: this node could not send it, which says nothing of the endpoint. */
 export type ConnectResult = 'answered' | 'refused' | 'unanswered' | 'not-sent';
 
 /** Earlier verdicts about an endpoint: one that is silent again and again must answer more often before it is trusted. */
@@ -16,7 +22,7 @@ interface Past {
   readonly lastAt: number;
 }
 
-/** What is known of an endpoint. Times are in ms of the monotonic clock. */
+/** The state of an endpoint. Times are in ms of the monotonic clock. */
 export type EndpointState = { readonly past: Past } & (
   | {
       readonly kind: 'trusted';
@@ -74,7 +80,7 @@ export function restored(now: number): EndpointState {
   return { kind: 'silent', since: now, traffic: NO_TRAFFIC, unanswered: 0, answered: 0, needed: 1, askAt: now, past };
 }
 
-/** Returns when to connect to the endpoint next; Infinity: not before something else is known. */
+/** Returns the time of the next connect; Infinity without one. */
 export function askAt(state: EndpointState): number {
   switch (state.kind) {
     case 'trusted':
@@ -102,16 +108,16 @@ export function awaitsLook(state: EndpointState): boolean {
 export function afterLook(state: EndpointState, traffic: Traffic, beganAt: number, now: number): EndpointState {
   switch (state.kind) {
     case 'trusted':
-      if (!isDoubtful(traffic)) return traffic.outgoingPackets > 0 ? withoutPause(state) : state;
+      if (!isDoubtful(traffic)) return answersIn(traffic) > 0 ? withoutPause(state) : state;
       if (now < state.suspectFrom) return state;
       return suspected(state, traffic, beganAt, now);
     case 'suspected':
-      if (traffic.outgoingPackets > 0)
+      if (answersIn(traffic) > 0)
         return { kind: 'trusted', suspectFrom: now, pauseMs: state.pauseMs, past: state.past };
       return judged({ ...state, traffic: sum(state.traffic, traffic), lookedAt: beganAt }, now);
     case 'silent':
       // Its open connections are answered.
-      return traffic.outgoingPackets > 0 ? afterAnswer(state, now) : state;
+      return answersIn(traffic) > 0 ? afterAnswer(state, now) : state;
     default:
       return unreachable(state);
   }
@@ -135,8 +141,27 @@ export function afterConnect(state: EndpointState, result: ConnectResult, now: n
  * Whether fewer packets came back than connections began: an answered connection has several. The endpoint may have stopped
  * answering in the midst of the time that was counted.
  */
-function isDoubtful({ connections, incomingPackets, outgoingPackets }: Traffic): boolean {
-  return incomingPackets > 0 && (outgoingPackets === 0 || outgoingPackets < connections);
+function isDoubtful(traffic: Traffic): boolean {
+  const answers = answersIn(traffic);
+  return traffic.incomingPackets > 0 && (answers === 0 || answers < traffic.connections);
+}
+
+/** The headers that an ICMP error adds to the packet that it is about (IPv4 and ICMP, IPv6 and ICMPv6), in bytes. */
+const ERROR_HEADERS = [28, 48];
+/** An answered connection has at least as many packets from the endpoint. */
+const ANSWERS_OF_CONNECTION = 3;
+
+/**
+ * Returns the number of packets that came from the endpoint. IPVS also counts the ICMP errors by which routers and this node
+ * say that the endpoint cannot be reached. Only their mean size tells: the headers, and that of the packets to the endpoint.
+ * This node sends them 3 s after these packets (ARP), so that there may be none to it at that time.
+ */
+function answersIn({ connections, ...traffic }: Traffic): number {
+  const { incomingPackets, outgoingPackets } = traffic;
+  if (outgoingPackets === 0 || incomingPackets === 0) return 0;
+  if (connections > 0 && outgoingPackets >= ANSWERS_OF_CONNECTION * connections) return outgoingPackets;
+  const more = traffic.outgoingBytes / outgoingPackets - traffic.incomingBytes / incomingPackets;
+  return ERROR_HEADERS.some((size) => Math.abs(more - size) < 1) ? 0 : outgoingPackets;
 }
 
 type Trusted = Extract<EndpointState, { kind: 'trusted' }>;
@@ -166,7 +191,7 @@ function suspected({ pauseMs, past }: Trusted, traffic: Traffic, lookedAt: numbe
   return { kind: 'suspected', since, traffic, lookedAt, unanswered: 0, pauseMs, past };
 }
 
-/** The next suspicion comes later: connects for nothing must not go on, whoever causes them. */
+/** Delays the next suspicion, so that a client cannot cause connects without end. */
 function cleared({ pauseMs, past }: Suspected, now: number): EndpointState {
   return { kind: 'trusted', suspectFrom: now + pauseMs, pauseMs: Math.min(SLOWEST_MS, pauseMs * 2), past };
 }
@@ -184,10 +209,13 @@ export function sum(a: Traffic, b: Traffic): Traffic {
     connections: a.connections + b.connections,
     incomingPackets: a.incomingPackets + b.incomingPackets,
     outgoingPackets: a.outgoingPackets + b.outgoingPackets,
+    incomingBytes: a.incomingBytes + b.incomingBytes,
+    outgoingBytes: a.outgoingBytes + b.outgoingBytes,
   };
 }
 
 /** Returns "12 packets of 3 new connections to it, 0 back". */
-export function trafficText({ connections, incomingPackets, outgoingPackets }: Traffic): string {
-  return `${counted(incomingPackets, 'packet')} of ${counted(connections, 'new connection')} to it, ${outgoingPackets} back`;
+export function trafficText(traffic: Traffic): string {
+  const { connections, incomingPackets } = traffic;
+  return `${counted(incomingPackets, 'packet')} of ${counted(connections, 'new connection')} to it, ${answersIn(traffic)} back`;
 }

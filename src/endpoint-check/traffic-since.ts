@@ -20,10 +20,10 @@ type Reads = Map<VirtualServerKey, Read>;
 
 const UNREAD: Read = { packets: undefined, grew: false, servers: new Map() };
 
-/** The traffic of the endpoints of each Service that was looked at; of an endpoint without traffic, there may be none. */
+/** The traffic of the endpoints of each Service in a look. An endpoint without traffic may be absent. */
 export type TrafficOf = ReadonlyMap<NamespacedName, ReadonlyMap<RealServerKey, Traffic>>;
 
-/** What a look reads. */
+/** The Services of a look, and the virtual servers to read. */
 export interface Look {
   readonly services: readonly NamespacedName[];
   /** Those of their virtual servers that got packets. */
@@ -31,7 +31,7 @@ export interface Look {
   readonly grew: boolean;
 }
 
-/** Remembers counters, to tell what has passed since. Only virtual servers that got packets are read. */
+/** Remembers counters, and returns their growth. Only virtual servers that got packets are read. */
 export class TrafficSince {
   #services = new Map<NamespacedName, Reads>();
 
@@ -66,7 +66,7 @@ export class TrafficSince {
     return { services: looked, ids, grew: anyGrew };
   }
 
-  /** Ends a look. Returns what has passed the endpoints of the Services since they were last read. */
+  /** Ends a look. Returns the growth of the counters of each endpoint since the last read. */
   end({ services }: Look, read: ReadonlyMap<VirtualServerKey, readonly RealServerStats[]>): TrafficOf {
     const traffic = new Map<NamespacedName, ReadonlyMap<RealServerKey, Traffic>>();
     for (const service of services) {
@@ -92,8 +92,14 @@ export class TrafficSince {
   }
 }
 
-function trafficOf({ connections, incomingPackets, outgoingPackets }: Traffic): Traffic {
-  return { connections, incomingPackets, outgoingPackets };
+/** Returns the traffic of Services that got no packet. */
+export function noTraffic(services: Iterable<NamespacedName>): TrafficOf {
+  return new Map(Array.from(services, (service) => [service, new Map()]));
+}
+
+function trafficOf({ connections, ...server }: RealServerStats): Traffic {
+  const { incomingPackets, outgoingPackets, incomingBytes, outgoingBytes } = server;
+  return { connections, incomingPackets, outgoingPackets, incomingBytes, outgoingBytes };
 }
 
 /** The counters begin anew when another program resets them, or when a real server is added again. */
@@ -104,5 +110,7 @@ function growth(last: Traffic | undefined, now: Traffic): Traffic {
     connections: Math.max(0, now.connections - last.connections),
     incomingPackets: now.incomingPackets - last.incomingPackets,
     outgoingPackets: now.outgoingPackets - last.outgoingPackets,
+    incomingBytes: now.incomingBytes - last.incomingBytes,
+    outgoingBytes: now.outgoingBytes - last.outgoingBytes,
   };
 }

@@ -35,6 +35,8 @@ export class CheckedEndpoints {
   readonly closedToNode = new Set<string>();
   /** Whether this node has lost its link to all endpoints. */
   isUnplugged = false;
+  /** Whether the clients are idle. */
+  isIdle = false;
   /** Connects to each address. */
   readonly connects: string[] = [];
   /** Calls of onSilent. */
@@ -75,7 +77,7 @@ export class CheckedEndpoints {
   /** Lets time pass. The kernel sums up its counters every two seconds. */
   async pass(ms: number): Promise<void> {
     for (const end = this.#passed + ms; this.#passed < end; this.#passed += STEP_MS) {
-      if (this.#passed % TICK_MS === 0) this.#count();
+      if (this.#passed % TICK_MS === 0 && !this.isIdle) this.#count();
       this.run.clock.advance(STEP_MS);
       for (let turns = 0; turns < 4; turns++) await new Promise((resolve) => setImmediate(resolve));
     }

@@ -200,6 +200,21 @@ test('a client with session affinity gets another endpoint; a restart keeps the 
   await until('the endpoint is used again', async () => (await weights(AFFINE_VIP)) === '1 1 1', BACK_MS);
 });
 
+test('an endpoint is silent although IPVS counts ICMP errors about it as packets from it', async () => {
+  const pod = bed.pod(0, 1);
+  await pod.exec(['ip', 'link', 'set', 'eth0', 'arp', 'off']);
+  await node.exec(['ip', 'neigh', 'flush', 'all']);
+  const steady = connectFor(12_000);
+  await until('it is silent', async () => (await weights()) === '1 0 1', 15_000);
+  await steady;
+  expect(await connectFor(5_000)).toMatchObject({ failed: 0 });
+  expect(await weights()).toBe('1 0 1');
+  expect(daemon.output).toMatch(/endpoint 10\.201\.0\.11:8080 does not answer/);
+
+  await pod.exec(['ip', 'link', 'set', 'eth0', 'arp', 'on']);
+  await until('the endpoint is used again', async () => (await weights()) === '1 1 1', BACK_MS);
+});
+
 test('an endpoint that only this node may not reach, and one that refuses, are used; if most are silent, all are', async () => {
   await drop(0, '-s', podGateway(0).v4);
   expect(await node.probeTcp(podAddress(0, 0).v4, POD_PORT, { timeoutMs: 500 })).toMatchObject({ ok: false });

@@ -9,7 +9,7 @@ import {
 } from '../../endpoint-check/endpoint-check.ts';
 import { type ConnectResult, type EndpointState, trafficText } from '../../endpoint-check/endpoint-state.ts';
 import { LookTiming } from '../../endpoint-check/look-timing.ts';
-import { TrafficSince } from '../../endpoint-check/traffic-since.ts';
+import { type TrafficOf, TrafficSince, noTraffic } from '../../endpoint-check/traffic-since.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import type { ServiceModel } from '../../model/service-model.ts';
 import type { Log } from '../../observe/log/log.ts';
@@ -36,7 +36,7 @@ const LOOK_MS = 500;
 export interface EndpointCheckerOptions {
   /** Whether silent endpoints get no new connections. */
   readonly acts: boolean;
-  readonly kernel: Pick<KernelReader, 'getVirtualServerStats' | 'getRealServerStats'>;
+  readonly kernel: Pick<KernelReader, 'getTrafficTotals' | 'getVirtualServerStats' | 'getRealServerStats'>;
   readonly clock: Clock;
   readonly log: Log;
   /** Which endpoints an earlier run had found silent. */
@@ -74,6 +74,9 @@ export class EndpointChecker implements EndpointVerdicts {
   /** Services that were judged before the first sync ended; undefined after it. */
   #early: Set<NamespacedName> | undefined = new Set();
   #lookedAt = -Infinity;
+  /** Packets to all virtual servers, as of the last look; undefined if the next one must read all. */
+  #packets: number | undefined;
+  #grew = false;
   #looking = false;
   #cancelLook: () => void = () => {};
   #cancelAsk: () => void = () => {};
@@ -89,7 +92,7 @@ export class EndpointChecker implements EndpointVerdicts {
     );
   }
 
-  /** Must be called after the first sync: what an earlier run left is known then, and a later weight of 0 has other reasons. */
+  /** Must be called after the first sync. A weight of 0 that comes later is not of an earlier run. */
   start(): void {
     this.#left = new Map();
     const left = [...this.#check.silent()].length;
@@ -120,6 +123,7 @@ export class EndpointChecker implements EndpointVerdicts {
         if (ofServer?.has(key) === true) left.add(key);
       }
     }
+    this.#packets = undefined;
     if (keys.size === 0) this.#services.delete(service);
     else this.#services.set(service, { ids: checked.map(({ virtualServer }) => virtualServer), endpoints: keys.size });
     this.#check.setEndpoints(service, keys, this.#options.clock.now(), (key) => left.has(key));
@@ -165,7 +169,7 @@ export class EndpointChecker implements EndpointVerdicts {
 
   /** Returns whether any packet has come since the last look. */
   async #readCounters(): Promise<boolean> {
-    const { kernel, clock, ownerOf } = this.#options;
+    const { clock, ownerOf } = this.#options;
     const services = new Map<NamespacedName, readonly VirtualServerId[]>();
     for (const [service, { ids }] of this.#services) {
       const own = ids.filter((id) => ownerOf(virtualServerKey(id)) === service);
@@ -174,12 +178,24 @@ export class EndpointChecker implements EndpointVerdicts {
     if (services.size === 0) return false;
     const beganAt = clock.now();
     this.#lookedAt = beganAt;
+    const traffic = await this.#trafficOf(services);
+    this.#tell(this.#check.looked(traffic, beganAt, clock.now()));
+    this.#askNext();
+    return this.#grew;
+  }
+
+  /** One small read shows that no packet has come at all. Counters of servers may be summed up later than their total. */
+  async #trafficOf(services: ReadonlyMap<NamespacedName, readonly VirtualServerId[]>): Promise<TrafficOf> {
+    const { kernel } = this.#options;
+    const packets = (await kernel.getTrafficTotals())?.incomingPackets;
+    if (packets === this.#packets && !this.#grew) return noTraffic(services.keys());
+    this.#packets = undefined;
     const stats = await kernel.getVirtualServerStats([...services.values()].flat());
     const look = this.#since.begin(services, stats);
     const read = look.ids.length === 0 ? new Map<never, never>() : await kernel.getRealServerStats(look.ids);
-    this.#tell(this.#check.looked(this.#since.end(look, read), beganAt, clock.now()));
-    this.#askNext();
-    return look.grew;
+    this.#grew = look.grew;
+    this.#packets = packets;
+    return this.#since.end(look, read);
   }
 
   #askNext(): void {

@@ -17,7 +17,7 @@ interface OpenOptions extends Pick<EndpointCheckerOptions, 'ownerOf' | 'onJudged
   readonly log: Log;
 }
 
-/** Returns the checker of endpoints, which knows what an earlier run left. Call it before the first sync. */
+/** Returns the checker of endpoints, with those that an earlier run found silent. Call it before the first sync. */
 export async function openEndpointCheck({
   wanted,
   kernel,

@@ -2,7 +2,7 @@ import type { NamespacedName } from '../../base/service/names.ts';
 import type { ServiceModel } from '../../model/service-model.ts';
 import type { ServicePlan } from '../../plan/service-plan.ts';
 
-/** What is known of endpoints that do not answer. */
+/** The knowledge of endpoints that do not answer. */
 export interface EndpointVerdicts {
   /** Returns the plan that is in force: without new connections to silent endpoints. Called for each new plan. */
   apply(service: ServiceModel, plan: ServicePlan): ServicePlan;

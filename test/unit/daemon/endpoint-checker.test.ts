@@ -176,6 +176,20 @@ test('nothing is read while no Service asks for it, and only what got packets ot
   expect(new Set(calls)).toEqual(new Set(['virtual servers', 'real servers of 1']));
 });
 
+test('while no packet comes, only the sum of the node is read, and a suspect is judged all the same', async () => {
+  const bed = await started();
+  bed.silent.add(B);
+  // The counters are summed up once, and the connect begins.
+  await bed.pass(2_500);
+  const read = jest.spyOn(bed.kernel, 'getVirtualServerStats');
+  bed.isIdle = true;
+  await bed.pass(2_000);
+  read.mockClear();
+  await bed.pass(20_000);
+  expect(read).not.toHaveBeenCalled();
+  expect(bed.weights()).toEqual({ [A]: 1, [B]: 0, [C]: 1 });
+});
+
 test('a failed read of the counters is logged once, and the next one goes on', async () => {
   const bed = await started();
   bed.silent.add(B);

@@ -7,7 +7,7 @@ import { realServerKey } from '../../../src/state/real-server.ts';
 import { address, portOf } from '../../support/state.ts';
 
 const WEB = namespacedName('shop', 'web');
-const UNANSWERED = { connections: 2, incomingPackets: 4, outgoingPackets: 0 };
+const UNANSWERED = { connections: 2, incomingPackets: 4, outgoingPackets: 0, incomingBytes: 240, outgoingBytes: 0 };
 
 function keys(count: number): RealServerKey[] {
   return Array.from({ length: count }, (_, at) =>

@@ -11,8 +11,10 @@ import {
   restored,
 } from '../../../src/endpoint-check/endpoint-state.ts';
 
-function traffic(connections: number, incomingPackets: number, outgoingPackets: number): Traffic {
-  return { connections, incomingPackets, outgoingPackets };
+/** Packets of 60 bytes, unless those from the endpoint have another size. */
+function traffic(connections: number, incomingPackets: number, outgoingPackets: number, size = 60): Traffic {
+  const bytes = { incomingBytes: incomingPackets * 60, outgoingBytes: outgoingPackets * size };
+  return { connections, incomingPackets, outgoingPackets, ...bytes };
 }
 
 /** 3 connections of which nothing came back. */
@@ -53,6 +55,24 @@ describe('an endpoint', () => {
       'trusted',
     ],
     [
+      'of which routers say with each packet that it cannot be reached is suspected',
+      [[0, traffic(3, 6, 6, 88)]],
+      'suspected',
+    ],
+    ['of which routers say so over IPv6 is suspected', [[0, traffic(3, 6, 5, 108)]], 'suspected'],
+    ['with as many packets of another size is trusted', [[0, traffic(3, 6, 6, 90)]], 'trusted'],
+    ['with more packets than such errors is trusted', [[0, traffic(3, 12, 9, 88)]], 'trusted'],
+    [
+      'that cannot be reached is silent while routers say so',
+      [
+        [0, traffic(3, 6, 6, 88)],
+        [1_000, 'unanswered'],
+        [2_000, 'unanswered'],
+        [2_000, traffic(0, 3, 5, 88)],
+      ],
+      'silent',
+    ],
+    [
       'that refuses is trusted',
       [
         [0, UNANSWERED],
@@ -87,6 +107,11 @@ describe('an endpoint', () => {
         [2_000, traffic(900, 900, 5)],
       ],
       'trusted',
+    ],
+    [
+      'that is silent stays so while errors about earlier packets come',
+      [...TO_SILENT, [4_000, traffic(0, 0, 4, 88)]],
+      'silent',
     ],
     ['that is silent and answers is trusted', [...TO_SILENT, [4_000, 'answered']], 'trusted'],
     ['that is silent and refuses is trusted', [...TO_SILENT, [4_000, 'refused']], 'trusted'],
