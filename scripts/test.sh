@@ -55,7 +55,7 @@ if [ "${IPTABLES:-}" = nft ]; then export KERNEL=${KERNEL:-uml-nft}; fi
 in_iptables=
 in_nftables=
 if [ $# -eq 0 ] && [ -z "${KERNEL:-}" ] && [ "$(uname -m)" = x86_64 ]; then
-  in_iptables='/traffic/(scenarios|history|large-datagrams|previews|source-ranges|udp-clean-up)\.test\.ts$'
+  in_iptables='/traffic/(scenarios|history|large-datagrams|local-node-ports|previews|source-ranges|udp-clean-up)\.test\.ts$'
   in_nftables='/traffic/(scenarios|change-of-mode|external-addresses|history|large-datagrams|local-node-ports|nft-round-trip|previews|source-ranges|udp-clean-up)\.test\.ts$'
   KERNEL=uml-nft lab/kernel/run.sh true >"$logs/kernel-with-nf_tables.log" 2>&1 &
 fi

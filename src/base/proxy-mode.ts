@@ -24,6 +24,8 @@ export interface ModeFacts {
   readonly chooses?: 'random' | 'rr';
   /** Whether Services are served without a running daemon, by what it left in the kernel. */
   readonly outlivesDaemon: boolean;
+  /** Whether rules serve node ports at 127.0.0.1 (net.ipv4.conf.all.route_localnet); absent: no. */
+  readonly routesLocalnet?: boolean;
   /** Where rules are written. */
   readonly rules: 'iptables' | 'nf_tables';
   /** The section of a configuration file that has the settings of masquerading. */
@@ -77,6 +79,7 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
     ...TRANSLATES,
     rejectsUnserved: false,
     closesOtherPorts: false,
+    routesLocalnet: true,
     chooses: 'random',
     outlivesDaemon: true,
     rules: 'iptables',

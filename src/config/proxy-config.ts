@@ -86,6 +86,8 @@ export interface ProxyConfig extends ValuesOf<typeof OWN_FLAGS> {
   readonly bridgeInterface: string;
   readonly interfaceNamePrefix: string;
   readonly nodePortAddresses: NodePortSelection;
+  /** Whether iptables mode serves node ports at 127.0.0.1. */
+  readonly localhostNodePorts: boolean;
 
   readonly conntrack: ConntrackConfig;
   readonly logging: LoggingConfig;

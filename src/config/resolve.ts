@@ -141,6 +141,7 @@ function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes' 
     },
     masqueradeAll: settings['iptables.masqueradeAll'],
     masqueradeBit: settings['iptables.masqueradeBit'],
+    localhostNodePorts: settings['iptables.localhostNodePorts'],
     detectLocalMode: (settings.detectLocalMode || 'ClusterCIDR') as DetectLocalMode,
     clusterCidrs: cidrsOf(settings.clusterCIDR.split(',')),
     bridgeInterface: settings['detectLocal.bridgeInterface'],

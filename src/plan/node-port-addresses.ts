@@ -15,11 +15,23 @@ import type { NodeView, PlanConfig } from './plan-config.ts';
 
 type OwnAddresses = Pick<NodeView, 'nodeIps' | 'reportedAddresses'>;
 export type NodePortView = OwnAddresses & Pick<NodeView, 'interfaceAddresses'>;
-type Selecting = Pick<PlanConfig, 'nodePortAddresses'>;
+type Selecting = Pick<PlanConfig, 'nodePortAddresses' | 'routesLocalnet'>;
 
-/** Returns the interface addresses that serve node ports. IPVS cannot serve loopback addresses: clients would hang. */
+/**
+ * Returns the interface addresses that serve node ports. IPVS and nf_tables cannot serve loopback addresses: clients would
+ * hang. With route_localnet, which IPv6 does not have, rules of iptables can.
+ */
 export function nodePortAddresses(family: IpFamily, node: NodePortView, config: Selecting): readonly IpAddress[] {
-  return selectedAddresses(family, node, config).filter((address) => !isLoopback(address));
+  const servesLoopback = config.routesLocalnet === true && family === 4;
+  return selectedAddresses(family, node, config).filter((address) => servesLoopback || !isLoopback(address));
+}
+
+/** Whether nodePortAddresses selects 127.0.0.1, as it does by default. */
+export function selectsLocalnet({ primary, cidrs }: NodePortSelection): boolean {
+  const ofFamily = cidrs.filter((cidr) => cidrFamily(cidr) === 4);
+  return (
+    (!primary && ofFamily.length === 0) || LOOPBACK.some((own) => ofFamily.some((cidr) => cidrContains(cidr, own)))
+  );
 }
 
 const LOOPBACK: readonly IpAddress[] = ['127.0.0.1', '::1'].map(parseIp).filter((address) => address !== undefined);

@@ -12,6 +12,8 @@ export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
   /** Name of our node, lower case. Endpoints on it are local. */
   readonly nodeName: string;
   readonly nodePortAddresses: NodePortSelection;
+  /** Whether rules serve node ports at 127.0.0.1, too (default: no). */
+  readonly routesLocalnet?: boolean;
   /** Loopback addresses at which the user-space engine serves node ports (default: none). */
   readonly localNodePortAddresses?: readonly IpAddress[];
   readonly localDetectors: Readonly<Partial<Record<IpFamily, LocalDetector>>>;

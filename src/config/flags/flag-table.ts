@@ -42,10 +42,7 @@ const GROUPS = {
       'feature-gates',
       gates,
       {},
-      {
-        help: 'feature gates, in the syntax of kube-proxy',
-        check: gateProblems,
-      },
+      { help: 'feature gates, in the syntax of kube-proxy', check: gateProblems },
     ),
   },
   'API server': {
@@ -172,6 +169,9 @@ const GROUPS = {
       check: check.interfaceName(check.INTERFACE_NAME_MAX - 1),
     }),
     'iptables.masqueradeAll': field('masquerade-all', bool, false, { help: 'masquerade all traffic to cluster IPs' }),
+    'iptables.localhostNodePorts': field('iptables-localhost-nodeports', bool, true, {
+      help: 'iptables mode: also serve node ports at 127.0.0.1, if --nodeport-addresses selects it; sets net.ipv4.conf.all.route_localnet',
+    }),
     'iptables.masqueradeBit': field('iptables-masquerade-bit', int32, 14, {
       help: 'bit of the packet mark that requests masquerading, 0 to 31',
       check: check.range(0, 31),

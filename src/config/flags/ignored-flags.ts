@@ -1,4 +1,4 @@
-import { field, flag } from './setting.ts';
+import { flag } from './setting.ts';
 import { bool, duration, string } from '../value/value-kind.ts';
 
 const NEVER = { ignored: 'it never had an effect on the proxy' };
@@ -6,9 +6,6 @@ const OLD = { ignored: 'kube-proxy no longer has it; remove it' };
 
 /** Flags of kube-proxy that manifests may still contain. They are parsed and validated, but have no effect. */
 export const IGNORED_FLAGS = {
-  'iptables.localhostNodePorts': field('iptables-localhost-nodeports', bool, true, {
-    ignored: 'node ports are served at loopback addresses only where nodePortAddresses has them',
-  }),
   bootIdFile: flag('boot-id-file', string, '/proc/sys/kernel/random/boot_id', NEVER),
   machineIdFile: flag('machine-id-file', string, '/etc/machine-id,/var/lib/dbus/machine-id', NEVER),
   proxyPortRange: flag('proxy-port-range', string, '', OLD),

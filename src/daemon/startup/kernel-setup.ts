@@ -12,12 +12,16 @@ import { setEstimation, wantedEstimation } from './estimation.ts';
 import { noteIdleTimeout } from './idle-connections.ts';
 import { setTimeoutWithin, toKernelSeconds } from './kernel-timeout.ts';
 import { StartupError } from './startup-error.ts';
+import { selectsLocalnet } from '../../plan/node-port-addresses.ts';
 import { setSysctl } from './set-sysctl.ts';
 
 /** Key and value; written only if the current value differs. */
 type Sysctl = readonly [key: string, value: string];
 
 const FORWARDING: readonly Sysctl[] = [['net/ipv4/ip_forward', '1']];
+
+/** Lets connections from 127.0.0.1 leave through other interfaces, translated. */
+const ROUTE_LOCALNET: Sysctl = ['net/ipv4/conf/all/route_localnet', '1'];
 
 /** Sysctls that service traffic through IPVS requires. */
 const OF_IPVS: readonly Sysctl[] = [
@@ -68,8 +72,11 @@ export async function setUpKernel(
   return { sysctls: [...sysctls, ...estimation], timeouts };
 }
 
-function serviceSysctls({ mode, strictArp }: ProxyConfig): readonly Sysctl[] {
-  if (!MODES[mode].hasIpvs) return FORWARDING;
+function serviceSysctls({ mode, strictArp, localhostNodePorts, nodePortAddresses }: ProxyConfig): readonly Sysctl[] {
+  const { hasIpvs, routesLocalnet = false } = MODES[mode];
+  if (routesLocalnet && localhostNodePorts && selectsLocalnet(nodePortAddresses))
+    return [...FORWARDING, ROUTE_LOCALNET];
+  if (!hasIpvs) return FORWARDING;
   return [...OF_IPVS, ...connReuse(release()), ...(strictArp ? STRICT_ARP : [])];
 }
 

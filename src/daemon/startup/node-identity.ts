@@ -3,7 +3,8 @@ import { gateEnabled } from '../../config/value/feature-gates.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { Cluster } from '../../model/cluster.ts';
 import { type Cidr, cidrFamily } from '../../base/cidr.ts';
-import type { IpFamily } from '../../base/ip.ts';
+import { type IpFamily, isIp4 } from '../../base/ip.ts';
+import { MODES } from '../../base/proxy-mode.ts';
 import { askedLoopback } from '../../plan/node-port-addresses.ts';
 import { MODE_PLANS } from '../../plan/mode-plans.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
@@ -38,7 +39,7 @@ export function planConfigOf(
     families,
     nodeName,
     nodePortAddresses: config.nodePortAddresses,
-    localNodePortAddresses: askedLoopback(config.nodePortAddresses),
+    ...localnetOf(config),
     masqueradeAll: config.masqueradeAll,
     masqueradeMark: (1 << config.masqueradeBit) >>> 0,
     localDetectors,
@@ -52,6 +53,13 @@ export function planConfigOf(
     // iptables supports --random-fully since 1.6.2 (2018).
     randomFully: true,
   };
+}
+
+/** Where rules can serve 127.0.0.1, they do or nothing does; the engine serves the other loopback addresses. */
+function localnetOf({ mode, localhostNodePorts, nodePortAddresses }: ProxyConfig): Partial<PlanConfig> {
+  const asked = askedLoopback(nodePortAddresses);
+  if (MODES[mode].routesLocalnet !== true) return { localNodePortAddresses: asked };
+  return { routesLocalnet: localhostNodePorts, localNodePortAddresses: asked.filter((address) => !isIp4(address)) };
 }
 
 function localDetector(config: ProxyConfig, cidr: Cidr | undefined): LocalDetector | undefined {

@@ -1,7 +1,7 @@
-import type { IpFamily } from '../../base/ip.ts';
+import { type IpFamily, isLoopback } from '../../base/ip.ts';
 import type { IpSet, IpSetEntry } from '../../state/ip-set.ts';
 import { unlimitedSet } from '../../state/set-roles.ts';
-import { healthCheckRule, nodePortAddressRule } from './render/node-chains.ts';
+import { LOCALNET_RULE, healthCheckRule, nodePortAddressRule } from './render/node-chains.ts';
 import type { SharedRule } from './render/service-port.ts';
 
 /** The sets whose entries are rules of the node, which belong to no Service port, by name. */
@@ -14,6 +14,8 @@ function setsOf(family: IpFamily): ReadonlyMap<string, IpSet> {
 
 /** Returns the rule that stands for the entry in this mode; none for other types of entries. */
 export function ruleOfEntry(entry: IpSetEntry): readonly SharedRule[] {
-  if (entry.type === 'hash:ip') return [nodePortAddressRule(entry.address)];
+  if (entry.type === 'hash:ip') {
+    return [nodePortAddressRule(entry.address), ...(isLoopback(entry.address) ? [LOCALNET_RULE] : [])];
+  }
   return entry.type === 'bitmap:port' ? [healthCheckRule(entry.port)] : [];
 }

@@ -9,7 +9,7 @@ import type { PlannedEntry } from '../service-plan.ts';
  */
 export function planNodeEntries(
   node: NodePortView,
-  config: Pick<PlanConfig, 'families' | 'nodePortAddresses'>,
+  config: Pick<PlanConfig, 'families' | 'nodePortAddresses' | 'routesLocalnet'>,
 ): readonly PlannedEntry[] {
   return config.families.flatMap((family) =>
     nodePortAddresses(family, node, config).map((address): PlannedEntry => ({

@@ -3,7 +3,7 @@ import { formatIp, parseIp } from '../../../src/base/ip.ts';
 import { nodePortSelection } from '../../../src/config/value/node-port-selection.ts';
 import { nodeIps } from '../../../src/model/node.ts';
 import { healthCheckAddresses } from '../../../src/plan/service/health-check.ts';
-import { nodePortAddresses, nodePortProblem } from '../../../src/plan/node-port-addresses.ts';
+import { nodePortAddresses, nodePortProblem, selectsLocalnet } from '../../../src/plan/node-port-addresses.ts';
 import type { NodeView } from '../../../src/plan/plan-config.ts';
 import { config, ip, nodeView } from './build.ts';
 
@@ -25,6 +25,17 @@ function selected(entries: readonly string[], node: Partial<NodeView> = {}) {
     isProblem: nodePortProblem(view, plan) !== undefined,
   };
 }
+
+test.each([
+  [[], true],
+  [['all'], true],
+  [['localhost'], true],
+  [['primary', '127.0.0.1/32'], true],
+  [['primary'], false],
+  [['::1/128', '10.0.0.0/8'], false],
+] as const)('nodePortAddresses %j selects 127.0.0.1: %s', (entries, expected) => {
+  expect(selectsLocalnet(nodePortSelection(entries))).toBe(expected);
+});
 
 describe('the addresses that nodePortAddresses selects', () => {
   const ALL = ['10.244.0.1 192.168.0.10', 'fd00:10::a'];

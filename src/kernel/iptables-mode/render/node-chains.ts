@@ -78,6 +78,16 @@ export function isNodePortAddressRule({ chain, rule }: SharedRule): boolean {
   return chain === SERVICES && rule.endsWith(` -j ${NODE_PORTS}`);
 }
 
+/**
+ * Drops what other hosts send to loopback addresses, which route_localnet lets in (CVE-2020-8558), except to node ports. The
+ * kubelet has the same rule in a chain of its own.
+ */
+export const LOCALNET_RULE: SharedRule = {
+  table: 'filter',
+  chain: NODE_PORTS,
+  rule: `! -s 127.0.0.0/8 -d 127.0.0.0/8 ${comment('block incoming localnet connections')} -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP`,
+};
+
 /** Returns the rule that accepts health checks of load balancers. */
 export function healthCheckRule(port: number): SharedRule {
   const rule = `-p tcp ${comment('service health check')} -m tcp --dport ${port} -j ACCEPT`;
