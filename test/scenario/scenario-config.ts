@@ -14,6 +14,8 @@ export const commonFlags = (mode: ProxyMode): string[] => [
   '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
   '--ipvs-scheduler=rr',
   mode === 'ipvs' ? '--ipvs-min-sync-period=0s' : '--iptables-min-sync-period=0s',
+  // Only iptables mode serves node ports at 127.0.0.1 by rules (test/traffic/local-node-ports.test.ts).
+  '--iptables-localhost-nodeports=false',
   // Only the host's own network namespace can set the maximum of tracked connections.
   '--conntrack-max-per-core=0',
 ];
