@@ -2,7 +2,7 @@ import type { Log } from '../../observe/log/log.ts';
 import { createUserspaceKernel, createUserspaceKernelReader } from '../../kernel/userspace/userspace-kernel.ts';
 import type { EnginePort } from '../../kernel/userspace/engine-port.ts';
 import { previewOfNothing } from '../../kernel/userspace/preview.ts';
-import { DEFAULT_LIMITS } from '../../userspace/engine-limits.ts';
+import { DEFAULT_LIMITS, type EngineLimits } from '../../userspace/engine-limits.ts';
 import { EngineThread } from '../../userspace/engine-thread.ts';
 import type { Mode } from './mode.ts';
 import { NFTABLES } from './nftables.ts';
@@ -11,14 +11,16 @@ import { NFTABLES } from './nftables.ts';
 export const USERSPACE: Mode = {
   ...NFTABLES,
   createKernel: (options) =>
-    createUserspaceKernel(options, () => openEngine(options.log.child('engine'), options.drainTimeoutMs ?? 0)),
+    createUserspaceKernel(options, () =>
+      openEngine(options.log.child('engine'), options.engineLimits ?? DEFAULT_LIMITS),
+    ),
   createReader: createUserspaceKernelReader,
   previewOfNothing,
 };
 
-function openEngine(log: Log, drainMs: number): EnginePort {
+function openEngine(log: Log, limits: EngineLimits): EnginePort {
   return new EngineThread({
-    limits: { ...DEFAULT_LIMITS, drainMs },
+    limits,
     // The kernel of the mode asks, and uses another port.
     onRefused: ({ port, code }) => log.debug(1, 'another program has a port of the engine', { port, code }),
     onFailure: (reason) =>

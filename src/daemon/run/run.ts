@@ -123,7 +123,7 @@ async function start(
 
 function openKernel(
   mode: Mode,
-  { drainTimeout }: ProxyConfig,
+  config: ProxyConfig,
   metrics: ProxyMetrics,
   log: Log,
   started: AsyncDisposableStack,
@@ -133,7 +133,7 @@ function openKernel(
     onProgram: (program) => metrics.processStarted(program),
     onRestoreFailure: (family) => metrics.iptablesRestoreFailed(family),
     modeObserver: metrics,
-    drainTimeoutMs: drainTimeout,
+    engineLimits: engineLimitsOf(config),
   });
   started.defer(() => kernel.close());
   return kernel;

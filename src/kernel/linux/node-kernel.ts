@@ -6,6 +6,7 @@ import type { IpAddress, IpFamily } from '../../base/ip.ts';
 import type { Log } from '../../observe/log/log.ts';
 import { type CommandRunner, createCommandRunner } from '../command-runner.ts';
 import { KernelError } from '../kernel-error.ts';
+import type { EngineLimits } from '../../userspace/engine-limits.ts';
 import type { ModeObserver } from '../mode-observer.ts';
 import type { Flow, KernelCounters } from '../kernel.ts';
 import { ConntrackHandle } from './conntrack-handle.ts';
@@ -23,8 +24,8 @@ export interface NodeKernelOptions {
   /** Called when iptables-restore (ip6tables-restore) failed. */
   readonly onRestoreFailure?: (family: IpFamily) => void;
   readonly modeObserver?: ModeObserver;
-  /** How long connections to a removed endpoint may last where the mode itself ends them, in ms; 0 (default): no limit. */
-  readonly drainTimeoutMs?: number;
+  /** Those of the engine, in userspace mode. */
+  readonly engineLimits?: EngineLimits;
 }
 
 /** Verbosity from which every netlink message is logged. */
