@@ -27,6 +27,9 @@ import { Transaction } from '../../src/state/transaction.ts';
 import { runCommand } from '../bed/command.ts';
 import { LinuxBed } from '../contract/linux-bed.ts';
 import { nftablesContract } from '../contract/nftables-contract.ts';
+import { planeContract } from '../contract/plane-contract.ts';
+import { createUserspaceKernel } from '../../src/kernel/userspace/userspace-kernel.ts';
+import { FakeEngine } from '../fake-kernel/fake-engine.ts';
 import { address, endpoint, realServer, virtualServer } from '../contract/objects.ts';
 import { ruleContract } from '../contract/rule-contract.ts';
 import { RULE_CONFIGS } from '../contract/rule-configs.ts';
@@ -215,6 +218,20 @@ function onThisKernel(): void {
       [Symbol.asyncDispose]: async () => {
         await kernel.close();
         await reader.close();
+        await own[Symbol.asyncDispose]();
+      },
+    };
+  });
+
+  planeContract('userspace', async () => {
+    const own = await LinuxBed.make();
+    const kernel = createUserspaceKernel({ log: own.log, netns: `/run/netns/${own.netns}` }, () => new FakeEngine());
+    return {
+      kernel,
+      // No other process knows what the engine of this one has.
+      reader: () => Promise.resolve(kernel),
+      [Symbol.asyncDispose]: async () => {
+        await kernel.close();
         await own[Symbol.asyncDispose]();
       },
     };
