@@ -21,11 +21,10 @@ export class FrameSplitter {
     return this.#gatherer.length > 0;
   }
 
-  /** Returns the frames that this chunk completes. Throws a WireError if a frame exceeds the limit. */
-  feed(chunk: Buffer): readonly Buffer[] {
+  /** Yields the frames that this chunk completes; each may be read until `feed` goes on. Throws a WireError. */
+  *feed(chunk: Buffer): Generator<Buffer> {
     const bytes = this.#gatherer.add(chunk);
-    if (bytes === undefined) return [];
-    const frames: Buffer[] = [];
+    if (bytes === undefined) return;
     let at = 0;
     let needed = PREFIX + 1;
     while (bytes.length - at > PREFIX) {
@@ -34,11 +33,10 @@ export class FrameSplitter {
       if (length > this.#limit) throw new WireError(`an event has more than ${this.#limit} bytes`);
       needed = PREFIX + length;
       if (bytes.length - at < needed) break;
-      frames.push(bytes.subarray(at + PREFIX, at + needed));
+      yield bytes.subarray(at + PREFIX, at + needed);
       at += needed;
       needed = PREFIX + 1;
     }
     this.#gatherer.keep(bytes.subarray(at), needed);
-    return frames;
   }
 }
