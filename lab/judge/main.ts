@@ -20,6 +20,8 @@ const FOLDER = path.join(BUILD, 'judge');
 
 /** So many failed cases are printed. Each kind of mismatch is counted. */
 const PRINTED = 10;
+/** Milliseconds between two lines that say how far it is. */
+const PROGRESS_MS = 60_000;
 
 function say(line: string): void {
   process.stdout.write(`${line}\n`);
@@ -32,7 +34,12 @@ async function run<State>(mode: JudgedMode<State>, options: Options): Promise<bo
   const tally = new Tally();
   const { only, cases } = options;
   const ids = only === undefined ? Array.from({ length: cases }, (_, id) => id) : [only];
+  let told = performance.now();
   for (const id of ids) {
+    if (performance.now() - told > PROGRESS_MS) {
+      told = performance.now();
+      say(`${id} of ${cases} cases, ${tally.failed} with unexplained differences`);
+    }
     const given = makeCase(options.mode, options.seed, id);
     const verdict = await judge(mode, upstream, given);
     tally.add(given, verdict);

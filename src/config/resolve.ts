@@ -50,11 +50,15 @@ function checkAll(settings: Settings, given: GivenSettings): void {
   const anyMode = settings.cleanup || settings.writeConfigTo !== undefined;
   // An unknown mode is already an error of validate().
   if (!anyMode && settings.mode === '') errors.push(NO_MODE);
+  if (settings.dryRun && !MODES[modeOf(settings.mode)].outlivesDaemon) errors.push(NO_DRY_RUN);
   if (errors.length > 0) throw new ConfigError(errors);
 }
 
 const NO_MODE =
   'no mode is set, which means iptables in kube-proxy: set --proxy-mode=ipvs (or mode: ipvs), or another mode of docs/modes.md';
+
+const NO_DRY_RUN =
+  '--dry-run compares what the kernel has, but in userspace mode only the daemon knows the endpoints: use diff beside it, or choose another mode';
 
 function isWithoutIpvs({ mode }: Pick<Settings, 'mode'>): boolean {
   return !MODES[modeOf(mode)].hasIpvs;

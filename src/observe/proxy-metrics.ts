@@ -61,7 +61,8 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
   readonly #watchStates = new Map<string, WatchState>();
   #readServices: () => Promise<readonly ServicePortTraffic[]> = () => Promise.resolve([]);
   #exposing: Promise<readonly Buffer[]> | undefined;
-  #readEngine: () => Promise<EngineReport | undefined> = () => Promise.resolve(undefined);
+  #readEngines: () => Promise<EngineReport | undefined> = () => Promise.resolve(undefined);
+  #readLocalEngine: () => Promise<EngineReport | undefined> = () => Promise.resolve(undefined);
   #readEstimation: () => Promise<boolean> = () => Promise.resolve(true);
   #countEndpoints: () => Readonly<Record<string, number>> = () => ({});
   #readTotals: () => Promise<VirtualServerStats | undefined> = () => Promise.resolve(undefined);
@@ -259,9 +260,10 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     this.#readServices = read;
   }
 
-  /** Sets the reader of the user-space engine, called at each scrape. */
-  observeEngine(read: () => Promise<EngineReport | undefined>): void {
-    this.#readEngine = read;
+  /** Sets the readers of the sums of all user-space engines, and of that of loopback addresses; called at each scrape. */
+  observeEngines(all: () => Promise<EngineReport | undefined>, local: () => Promise<EngineReport | undefined>): void {
+    this.#readEngines = all;
+    this.#readLocalEngine = local;
   }
 
   /** Must be called when the engine could not listen at a loopback address. */
@@ -302,7 +304,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     const ports = await this.#readServices();
     await this.#setEstimation();
     await this.#setTotals();
-    setEngineMetrics(this.#metrics, await this.#readEngine());
+    setEngineMetrics(this.#metrics, await this.#readEngines(), await this.#readLocalEngine());
     measureProcess(this.#metrics);
     for (const [state, count] of Object.entries(this.#countEndpoints())) {
       this.#metrics.kubeipvs_checked_endpoints.set({ state }, count);

@@ -24,12 +24,21 @@ interface EngineMetrics {
   readonly kubeipvs_userspace_bytes_total: Counter<{ direction: string }>;
 }
 
-/** Sets the metrics of the engine; without it, all are 0. */
-export function setEngineMetrics(metrics: EngineMetrics, report: EngineReport | undefined): void {
-  const { totals = noCounts(), listening = { 4: 0, 6: 0 }, refusedListeners = [] } = report ?? {};
+/**
+ * Sets the metrics of the engines; without one, all are 0.
+ *
+ * @param all the sums of all engines
+ * @param local that of node ports at loopback addresses
+ */
+export function setEngineMetrics(
+  metrics: EngineMetrics,
+  all: EngineReport | undefined,
+  local: EngineReport | undefined,
+): void {
+  const { totals = noCounts(), listening = { 4: 0, 6: 0 }, refusedListeners = [] } = all ?? {};
   for (const family of IP_FAMILIES) {
     const labels = { ip_family: familyLabel(family) };
-    metrics.kubeproxy_nftables_localhost_nodeport_listeners.set(labels, listening[family]);
+    metrics.kubeproxy_nftables_localhost_nodeport_listeners.set(labels, local?.listening[family] ?? 0);
   }
   metrics.kubeipvs_userspace_listeners.set({ state: 'listening' }, listening[4] + listening[6]);
   metrics.kubeipvs_userspace_listeners.set({ state: 'refused' }, refusedListeners.length);

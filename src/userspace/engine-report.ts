@@ -1,4 +1,4 @@
-import type { IpFamily } from '../base/ip.ts';
+import { IP_FAMILIES, type IpFamily } from '../base/ip.ts';
 import type { VirtualServerId } from '../state/virtual-server.ts';
 
 /** Counts since the engine started. */
@@ -41,6 +41,22 @@ export interface EngineReport {
   readonly listening: Readonly<Record<IpFamily, number>>;
   /** The listeners that could not listen; they are tried again. */
   readonly refusedListeners: readonly RefusedListener[];
+}
+
+/** Returns the sums of several engines, which have no port in common. */
+export function sumOfReports(reports: readonly EngineReport[]): EngineReport {
+  const totals = noCounts();
+  const listening = { 4: 0, 6: 0 };
+  for (const report of reports) {
+    addCounts(totals, report.totals);
+    for (const family of IP_FAMILIES) listening[family] += report.listening[family];
+  }
+  return {
+    totals,
+    ports: new Map(reports.flatMap(({ ports }) => [...ports])),
+    listening,
+    refusedListeners: reports.flatMap(({ refusedListeners }) => refusedListeners),
+  };
 }
 
 /** A listener that could not listen. */

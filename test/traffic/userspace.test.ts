@@ -6,7 +6,8 @@ import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
-import { startDaemon } from '../support/daemon.ts';
+import { querySocketOf, startDaemon } from '../support/daemon.ts';
+import { PROGRAM } from '../support/program.ts';
 import { ChangingNode } from './changing-node.ts';
 import {
   ManifestDirectory,
@@ -141,6 +142,19 @@ describe('userspace mode', () => {
       expect(answeredBy(await probes(bed.client(0), protocol, address, SERVICE_PORT, 1))).toEqual(['pod-0-0']);
       expect(answeredBy(await probes(bed.client(1), protocol, address, SERVICE_PORT, 1))).toEqual(['TIMEOUT']);
     });
+  });
+
+  test('metrics and status count the connections of the engine', async () => {
+    const count = async (): Promise<number> => {
+      const { stdout } = await node.exec(['curl', '-sS', 'http://127.0.0.1:10249/metrics']);
+      return Number(/^kubeipvs_userspace_connections_total (\d+)$/m.exec(stdout)?.[1]);
+    };
+    const before = await count();
+    await probes(bed.pod(0, 2), 'tcp', WEB.clusterIp.v4);
+    expect(await count()).toBe(before + 6);
+    const argv = [process.execPath, PROGRAM, 'status', '-o', 'json', `--query-socket=${querySocketOf(node)}`];
+    const { stdout } = await node.exec(['sh', '-c', '"$@" || true', 'sh', ...argv]);
+    expect(JSON.parse(stdout)).toMatchObject({ userspace: { connections: before + 6, failed: 0 } });
   });
 
   test('a change of endpoints keeps the connections of those that go, and new ones reach the others', async () => {

@@ -1,6 +1,5 @@
 import type { Log } from '../../observe/log/log.ts';
 import { createUserspaceKernel, createUserspaceKernelReader } from '../../kernel/userspace/userspace-kernel.ts';
-import type { EnginePort } from '../../kernel/userspace/engine-port.ts';
 import { previewOfNothing } from '../../kernel/userspace/preview.ts';
 import { DEFAULT_LIMITS, type EngineLimits } from '../../userspace/engine-limits.ts';
 import { EngineThread } from '../../userspace/engine-thread.ts';
@@ -11,14 +10,16 @@ import { NFTABLES } from './nftables.ts';
 export const USERSPACE: Mode = {
   ...NFTABLES,
   createKernel: (options) =>
-    createUserspaceKernel(options, () =>
-      openEngine(options.log.child('engine'), options.engineLimits ?? DEFAULT_LIMITS),
-    ),
+    createUserspaceKernel(options, () => {
+      const engine = openEngine(options.log.child('engine'), options.engineLimits ?? DEFAULT_LIMITS);
+      options.onEngine?.(() => engine.report());
+      return engine;
+    }),
   createReader: createUserspaceKernelReader,
   previewOfNothing,
 };
 
-function openEngine(log: Log, limits: EngineLimits): EnginePort {
+function openEngine(log: Log, limits: EngineLimits): EngineThread {
   return new EngineThread({
     limits,
     // The kernel of the mode asks, and uses another port.

@@ -53,6 +53,8 @@ export interface StatusParts extends Identity {
   readonly silentEndpoints?: () => Iterable<SilentEndpoint> | undefined;
   /** Leftovers of other modes on this node. */
   readonly knownLeftovers?: { readonly texts: readonly string[] };
+  /** The sums of all user-space engines. */
+  readonly engines?: { report(): Promise<EngineReport | undefined> };
   /** Node ports at loopback addresses. */
   readonly localNodePorts?: {
     report(): Promise<EngineReport | undefined>;
@@ -131,13 +133,14 @@ function drainingOf({ reconciler: { standing }, clock }: StatusParts): StatusRep
   }));
 }
 
-async function userspaceOf({ localNodePorts }: StatusParts): Promise<Pick<StatusReply, 'userspace'>> {
-  const report = await localNodePorts?.report();
-  if (localNodePorts === undefined || report === undefined) return {};
-  const { listening, totals, refusedListeners } = report;
+async function userspaceOf({ engines, localNodePorts }: StatusParts): Promise<Pick<StatusReply, 'userspace'>> {
+  const report = await engines?.report();
+  if (report === undefined) return {};
+  const { listening, totals } = report;
+  const refusedListeners = (await localNodePorts?.report())?.refusedListeners ?? [];
   const { connections, active, refused, failedConnections } = totals;
   const listeners = listening[4] + listening[6];
-  const notServed = listed(refusedListeners, (one) => localNodePorts.refusedText(one));
+  const notServed = listed(refusedListeners, (one) => localNodePorts?.refusedText(one) ?? '');
   return { userspace: { listeners, connections, active, refused, failed: failedConnections, notServed } };
 }
 

@@ -26,6 +26,7 @@ import { estimationRuns } from '../startup/estimation.ts';
 import { setUpKernel, usableFamilies } from '../startup/kernel-setup.ts';
 import { followSource } from './follow-source.ts';
 import { identityOf, logStart } from './identity.ts';
+import { Engines } from './engines.ts';
 import { LocalNodePorts, engineLimitsOf } from './local-node-ports.ts';
 import { NodeChanges } from './node-changes.ts';
 import { nodeNameOf } from '../startup/node-identity.ts';
@@ -92,14 +93,15 @@ async function start(
   const remote = 'apiServer' in opened.origin;
   if (remote) follow();
 
-  const kernel = openKernel(mode, config, metrics, log, started);
+  const engines = new Engines();
+  const kernel = openKernel(mode, config, metrics, engines, log, started);
   await kernel.probeScheduler(config.scheduler);
   const usable = await usableFamilies(kernel, config, log);
   logStart('kube-ipvs-proxy is starting', { node: nodeName, mode: config.mode }, usable, opened.origin, log);
   const knownLeftovers = new KnownLeftovers((isAnyLeft) => metrics.setOtherModesLeft(isAnyLeft));
   const common = { config, mode, control, kernel, metrics, health, cluster, events, history, knownLeftovers, lock };
-  const localNodePorts = openLocalNodePorts(config, metrics, log, started);
-  const parts = { ...common, localNodePorts, podPreparation: await podPreparation(common, started) };
+  const localNodePorts = openLocalNodePorts(config, metrics, engines, log, started);
+  const parts = { ...common, engines, localNodePorts, podPreparation: await podPreparation(common, started) };
   await listen(parts, started);
   const asked = { ...parts, clock, log, ...identityOf(nodeName, usable, config, opened) };
   const late = { reconciler: () => reconciler, silentEndpoints: () => endpointCheck?.silent() };
@@ -125,6 +127,7 @@ function openKernel(
   mode: Mode,
   config: ProxyConfig,
   metrics: ProxyMetrics,
+  engines: Engines,
   log: Log,
   started: AsyncDisposableStack,
 ): Kernel {
@@ -134,6 +137,7 @@ function openKernel(
     onRestoreFailure: (family) => metrics.iptablesRestoreFailed(family),
     modeObserver: metrics,
     engineLimits: engineLimitsOf(config),
+    onEngine: (read) => engines.add(read),
   });
   started.defer(() => kernel.close());
   return kernel;
@@ -174,6 +178,7 @@ function openEvents(
 function openLocalNodePorts(
   config: ProxyConfig,
   metrics: ProxyMetrics,
+  engines: Engines,
   log: Log,
   started: AsyncDisposableStack,
 ): LocalNodePorts {
@@ -181,7 +186,9 @@ function openLocalNodePorts(
   const onRefused = ({ address }: VirtualServerId): void => metrics.localListenerRefused(familyOf(address));
   const localNodePorts = new LocalNodePorts({ limits, log: log.child('localhost'), onRefused });
   started.defer(() => localNodePorts.close());
-  metrics.observeEngine(() => localNodePorts.report());
+  const readLocal = (): ReturnType<LocalNodePorts['report']> => localNodePorts.report();
+  engines.add(readLocal);
+  metrics.observeEngines(() => engines.report(), readLocal);
   return localNodePorts;
 }
 

@@ -12,6 +12,7 @@ import type { Flow, KernelCounters } from '../kernel.ts';
 import { ConntrackHandle } from './conntrack-handle.ts';
 import { DEVICE, DeviceHandle } from './device-handle.ts';
 import { withKernelError } from './netlink-failure.ts';
+import type { EngineReport } from '../../userspace/engine-report.ts';
 import { NodeAddressWatch } from './node-address-watch.ts';
 import { Sysctl, type SysctlFiles, commandSysctlFiles, processSysctlFiles } from './sysctl.ts';
 
@@ -26,6 +27,8 @@ export interface NodeKernelOptions {
   readonly modeObserver?: ModeObserver;
   /** Those of the engine, in userspace mode. */
   readonly engineLimits?: EngineLimits;
+  /** Called when the engine is opened, with what reads it. */
+  readonly onEngine?: (read: () => Promise<EngineReport | undefined>) => void;
 }
 
 /** Verbosity from which every netlink message is logged. */

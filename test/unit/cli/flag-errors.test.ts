@@ -373,6 +373,12 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
     ],
   ],
   [
+    ['--proxy-mode=userspace', '--dry-run'],
+    [
+      '--dry-run compares what the kernel has, but in userspace mode only the daemon knows the endpoints: use diff beside it, or choose another mode',
+    ],
+  ],
+  [
     ['--cleanup', '--proxy-mode=foo'],
     ['KubeProxyConfiguration.mode: "foo" is none of iptables, ipvs, nftables, userspace (--proxy-mode)'],
   ],
