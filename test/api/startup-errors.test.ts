@@ -60,7 +60,7 @@ describe('a start that fails', () => {
 
   test('a mode that does not exist is a start-up error', async () => {
     expect(await sentence(['--proxy-mode=ivps'])).toBe(
-      'kube-ipvs-proxy: KubeProxyConfiguration.mode: "ivps" is none of iptables, ipvs, nftables (--proxy-mode)',
+      'kube-ipvs-proxy: KubeProxyConfiguration.mode: "ivps" is none of iptables, ipvs, nftables, userspace (--proxy-mode)',
     );
   });
 

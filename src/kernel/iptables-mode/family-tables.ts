@@ -15,7 +15,7 @@ import type { OwnTransactions } from '../own-transactions.ts';
 import type { MissingExtension } from './extensions.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import { KnownTables } from './known-tables.ts';
-import { NODE_SETS, ruleOfEntry } from './node-sets.ts';
+import { NODE_SETS, localnetRules, needsLocalnetRule, ruleOfEntry } from './node-sets.ts';
 import { type WriteAttempt, PartWriter } from './part-writer.ts';
 import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { type RefusedLine, refusedLines } from './refused-lines.ts';
@@ -161,6 +161,7 @@ export class FamilyTables {
         for (const rule of ruleOfEntry(entry)) check.addShared(rule);
       }
     }
+    for (const rule of localnetRules(state.nodePortAddresses())) check.addShared(rule);
     reading.checked = check.finish();
     this.#rules.set(reading.checked.counts);
     return reading.checked;
@@ -249,12 +250,14 @@ function renderedPort(state: ProxyState, port: ServicePortKey, context: RenderCo
 function changeOf(state: ProxyState, image: TableImage, ops: readonly StateOp[], settings: RuleSettings) {
   const ports = [...touchedPorts(state, ops)];
   const entries = ops.filter(isEntryOp);
+  const changesLocalnet = entries.some(({ entry }) => needsLocalnetRule(entry));
   const render = (): { readonly ports: readonly Rendered[]; readonly ofNode: Rendered } => {
     const context = contextOf(state, settings);
     const present = entries.filter(({ set, entry }) => state.hasEntry(set.name, entry));
+    const ofLocalnet = changesLocalnet ? localnetRules(state.nodePortAddresses()) : [];
     return {
       ports: ports.map((port) => renderedPort(state, port, context)),
-      ofNode: { chains: [], shared: present.flatMap(({ entry }) => ruleOfEntry(entry)) },
+      ofNode: { chains: [], shared: [...present.flatMap(({ entry }) => ruleOfEntry(entry)), ...ofLocalnet] },
     };
   };
   const before = render();

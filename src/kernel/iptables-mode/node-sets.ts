@@ -1,4 +1,4 @@
-import { type IpFamily, isLoopback } from '../../base/ip.ts';
+import { type IpAddress, type IpFamily, isIp4, isLoopback } from '../../base/ip.ts';
 import type { IpSet, IpSetEntry } from '../../state/ip-set.ts';
 import { unlimitedSet } from '../../state/set-roles.ts';
 import { LOCALNET_RULE, healthCheckRule, nodePortAddressRule } from './render/node-chains.ts';
@@ -15,7 +15,21 @@ function setsOf(family: IpFamily): ReadonlyMap<string, IpSet> {
 /** Returns the rule that stands for the entry in this mode; none for other types of entries. */
 export function ruleOfEntry(entry: IpSetEntry): readonly SharedRule[] {
   if (entry.type === 'hash:ip') {
-    return [nodePortAddressRule(entry.address), ...(isLoopback(entry.address) ? [LOCALNET_RULE] : [])];
+    return [nodePortAddressRule(entry.address)];
   }
   return entry.type === 'bitmap:port' ? [healthCheckRule(entry.port)] : [];
+}
+
+/** Returns the rule that all loopback addresses among these have in common; none if there is none of IPv4. */
+export function localnetRules(addresses: readonly IpAddress[]): readonly SharedRule[] {
+  return addresses.some(isLocalnet) ? [LOCALNET_RULE] : [];
+}
+
+/** Whether the entry is one of those that need the rule of localnetRules. */
+export function needsLocalnetRule(entry: IpSetEntry): boolean {
+  return entry.type === 'hash:ip' && isLocalnet(entry.address);
+}
+
+function isLocalnet(address: IpAddress): boolean {
+  return isIp4(address) && isLoopback(address);
 }

@@ -1,7 +1,8 @@
+import type { IpSetEntry } from '../../state/ip-set.ts';
 import type { ProxyState, ServicePortKey } from './proxy-state.ts';
-import { ruleOfEntry } from './node-sets.ts';
+import { localnetRules, ruleOfEntry } from './node-sets.ts';
 import type { RefusedLine } from './refused-lines.ts';
-import type { Rendered } from './render/service-port.ts';
+import type { Rendered, SharedRule } from './render/service-port.ts';
 import { type Unit, isEntryOp, touchedPorts } from './state-change.ts';
 import { chainKey, ruleKey } from './table-image.ts';
 
@@ -27,10 +28,14 @@ export function ruleOwners(
     const owners = units.filter(
       (unit) =>
         [...touchedPorts(state, unit)].some((port) => changed.has(port)) ||
-        unit.some((op) => isEntryOp(op) && ruleOfEntry(op.entry).some((rule) => keys.has(ruleKey(rule)))),
+        unit.some((op) => isEntryOp(op) && rulesOf(op.entry).some((rule) => keys.has(ruleKey(rule)))),
     );
     return owners.length > 0 ? owners : units;
   };
+}
+
+function rulesOf(entry: IpSetEntry): readonly SharedRule[] {
+  return [...ruleOfEntry(entry), ...(entry.type === 'hash:ip' ? localnetRules([entry.address]) : [])];
 }
 
 function has(rendered: Rendered | undefined, keys: ReadonlySet<string>): boolean {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { IpFamily } from '../../base/ip.ts';
 import type { RuleSet } from '../../state/rules/rule-set.ts';
 
@@ -5,7 +6,7 @@ import type { RuleSet } from '../../state/rules/rule-set.ts';
 const MAX_AGE_MS = 10 * 60_000;
 
 interface Confirmed {
-  readonly rules: string;
+  readonly rules: RuleSet;
   readonly generation: number;
   readonly at: number;
 }
@@ -26,13 +27,13 @@ export class ConfirmedRules {
   /** @param generation read before the rules were */
   note(rules: RuleSet, generation: number | undefined): void {
     if (generation === undefined) return;
-    this.#confirmed.set(rules.family, { rules: JSON.stringify(rules), generation, at: this.#now() });
+    this.#confirmed.set(rules.family, { rules, generation, at: this.#now() });
   }
 
   /** Returns whether these rules are still in force, as far as is known. */
   stillHold(rules: RuleSet, generation: number | undefined): boolean {
     const known = this.#confirmed.get(rules.family);
     if (known === undefined || known.generation !== generation || this.#now() - known.at >= MAX_AGE_MS) return false;
-    return known.rules === JSON.stringify(rules);
+    return isDeepStrictEqual(known.rules, rules);
   }
 }

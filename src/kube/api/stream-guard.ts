@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import { buffer } from 'node:stream/consumers';
 import { Yielder } from '../../base/yielder.ts';
 
 /** Destroys a stalled stream; the reader of the stream gets the error. */
@@ -65,12 +64,22 @@ export async function readText(body: IncomingMessage, limitMs: number): Promise<
   return (await readBytes(body, limitMs)).toString();
 }
 
-/** Reads a short body. Rejects if the connection breaks or the body is not complete in time. */
+/** A Status has a few kB, one Service at most the 1.5 MiB of etcd. */
+const MOST_BYTES = 4 * 1024 * 1024;
+
+/** Reads a short body. Rejects if the connection breaks, or the body is too long or not complete in time. */
 export async function readBytes(body: IncomingMessage, limitMs: number): Promise<Buffer> {
   const late = new Error(`connection stalled: the response was not complete within ${Math.round(limitMs / 1000)} s`);
   const timer = setTimeout(() => body.destroy(late), limitMs);
   try {
-    return await buffer(body);
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > MOST_BYTES) throw new Error(`the response has more than ${MOST_BYTES} bytes`);
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks);
   } finally {
     clearTimeout(timer);
   }

@@ -2,6 +2,8 @@
 const SLOTS = 4_096;
 /** Bytes of a text. */
 const MAX_SLOT_LENGTH = 64;
+/** Names have at most 253 characters. Longer texts, which the API server need not refuse, are not kept. */
+const MAX_KEPT_LENGTH = 253;
 
 /**
  * Keeps one copy of strings that many objects repeat (namespaces, node names, zones); JSON.parse creates a new one for
@@ -19,7 +21,7 @@ export class Interner {
 
   intern(text: string): string {
     const known = this.#known.get(text);
-    if (known !== undefined) return known;
+    if (known !== undefined || text.length > MAX_KEPT_LENGTH) return known ?? text;
     if (this.#known.size >= this.#limit) this.#known.clear();
     this.#known.set(text, text);
     return text;

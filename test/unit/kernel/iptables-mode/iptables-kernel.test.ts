@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import { iptablesKernelOf } from '../../../../src/kernel/iptables-mode/iptables-kernel.ts';
 import { iptablesFailure } from '../../../../src/kernel/iptables/iptables-failure.ts';
+import { type IpAddress, parseIp } from '../../../../src/base/ip.ts';
 import type { Protocol } from '../../../../src/base/protocol.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
 import { MODE_PLANS } from '../../../../src/plan/mode-plans.ts';
@@ -73,6 +74,30 @@ async function prepared() {
   for (const family of [4, 6] as const) await bed.kernel.ensureRules(planRules(CONFIG, family));
   return { programs, ...bed };
 }
+
+describe('node ports at loopback addresses', () => {
+  const rules = planRules(CONFIG, 4);
+  const set = plannedSet('NODE-PORT-IP', 4, 0);
+  const entryOf = (text: string): IpSetEntry => ({ type: 'hash:ip', address: parseIp(text) as IpAddress });
+  const drops = async (programs: FakeIptables): Promise<number> =>
+    (await programs.read(4)).match(/^-A KUBE-NODEPORTS .*block incoming localnet/gm)?.length ?? 0;
+
+  test('all have one rule that keeps other hosts out, until the last address goes', async () => {
+    const { programs, kernel } = await prepared();
+    const change = async (kind: 'add-entry' | 'delete-entry', ...texts: readonly string[]): Promise<void> => {
+      const ops = texts.map((text) => ({ kind, set, entry: entryOf(text) }) as const);
+      expect(await kernel.apply(new Transaction(ops))).toEqual({ failures: [] });
+    };
+    await change('add-entry', '127.0.0.1', '192.0.2.1');
+    await change('add-entry', '127.0.0.2');
+    expect(await drops(programs)).toBe(1);
+    expect((await kernel.compareRules(rules)).missing).toEqual([]);
+    await change('delete-entry', '127.0.0.2');
+    expect([await drops(programs), (await kernel.compareRules(rules)).missing]).toEqual([1, []]);
+    await change('delete-entry', '127.0.0.1');
+    expect([await drops(programs), (await kernel.compareRules(rules)).missing]).toEqual([0, []]);
+  });
+});
 
 describe('transactions', () => {
   test('what iptables-restore refuses does not stop the others, and is named', async () => {
