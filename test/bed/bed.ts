@@ -183,6 +183,8 @@ export class Bed implements AsyncDisposable {
       `addr add ${lanAddress.v6}/${length6} dev br0 nodad`,
       'link set br0 up',
       'link set lo up',
+      // Without a route, an IPv6 host answers what is not for it with an ICMP error, of which TCP tells the client by chance.
+      'route add blackhole ::/0',
     ]);
   }
 
