@@ -35,10 +35,12 @@ async function stateOf(): Promise<string> {
   const more = ['ip route show table local', 'ip -6 route show table local', 'sysctl net.ipv4.vs net.ipv4.ip_forward'];
   const texts: string[] = [];
   for (const tool of [...tools, ...more]) texts.push((await node.exec(tool.split(' '))).stdout);
-  // The comments of iptables-save have the time. The kernel itself ends the detection of duplicates of an address.
+  // The comments of iptables-save have the time. The kernel itself ends the detection of duplicates of an address, and adds the
+  // routes of link-local ones then.
   return texts
     .join('\n')
     .replaceAll(' tentative', '')
+    .replaceAll(/^(local|anycast) fe80::.*\n/gm, '')
     .replaceAll(/^#.*$/gm, '')
     .replaceAll(/ \[\d+:\d+\]$/gm, '');
 }
