@@ -9,7 +9,7 @@ import { toPort } from '../base/port.ts';
 import { counted } from '../base/text/counted.ts';
 import { errorText } from '../base/text/error-text.ts';
 import { REPLY_API_VERSION } from '../explain/replies.ts';
-import type { ConnectReply, ConnectionReply } from '../explain/node/node-replies.ts';
+import { type ConnectReply, type ConnectionReply, MOST_TARGETS } from '../explain/node/node-replies.ts';
 import { aligned } from './output.ts';
 import { UsageError } from './usage-error.ts';
 import { wholeNumber } from './whole-number.ts';
@@ -17,7 +17,6 @@ import type { Command } from './command.ts';
 
 const DEFAULT_SECONDS = 3;
 const MOST_SECONDS = 60;
-const MOST_TARGETS = 64;
 
 export const CONNECT: Command = {
   usage: 'IP:PORT | http://IP:PORT/PATH ... [options]',

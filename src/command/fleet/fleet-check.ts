@@ -30,6 +30,10 @@ export const FLEET_CHECK: Command = {
     const { namespace, name } = serviceOf(target, given);
     using fleet = await Fleet.find(given);
     const targets = serviceTargets(await readService(fleet, namespace, name));
+    if (targets.shared.length === 0 && targets.nodePorts.length === 0) {
+      const [note = 'it has no cluster IP with a TCP port'] = targets.notes;
+      throw new UsageError(`of ${namespace}/${name} nothing can be checked: ${note}`);
+    }
     const byNode = targetsByNode(fleet.pods, targets);
     const { answers, silent } = await fleet.ask({
       args: ({ node }) => ['connect', ...(byNode.get(node) ?? []).map(({ to }) => to)],
@@ -44,10 +48,7 @@ export const FLEET_CHECK: Command = {
 async function readService({ asking }: Fleet, namespace: string, name: string): Promise<Older<ServiceObject>> {
   try {
     const text = await asking.kubectl.output(['get', 'service', '-n', namespace, name, '-o', 'json'], asking.seconds);
-    const service = JSON.parse(text) as Older<ServiceObject>;
-    const { shared } = serviceTargets(service);
-    if (shared.length === 0) throw new UsageError(`${namespace}/${name} has no cluster IP with a TCP port`);
-    return service;
+    return JSON.parse(text) as Older<ServiceObject>;
   } catch (error) {
     if (error instanceof KubectlError) throw new UsageError(error.message, { cause: error });
     if (error instanceof SyntaxError) throw new UsageError('kubectl get service prints no JSON', { cause: error });

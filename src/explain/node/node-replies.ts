@@ -18,6 +18,9 @@ export interface ServiceRow {
   readonly problems: readonly string[];
 }
 
+/** Targets of one question of ConnectReply. */
+export const MOST_TARGETS = 64;
+
 /** Which addresses answer to this node. */
 export interface ConnectReply extends Reply<'Connect'> {
   readonly connections: readonly ConnectionReply[];

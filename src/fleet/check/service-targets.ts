@@ -1,5 +1,7 @@
 import { formatHostPort } from '../../base/ip.ts';
 import { readIp } from '../../base/read-ip.ts';
+import { counted } from '../../base/text/counted.ts';
+import { MOST_TARGETS } from '../../explain/node/node-replies.ts';
 import type { ProxyPod } from '../asking/pods.ts';
 import type { Older } from '../older.ts';
 
@@ -10,6 +12,7 @@ export interface ServiceObject {
     readonly clusterIPs: readonly string[];
     readonly externalIPs: readonly string[];
     readonly externalTrafficPolicy: string;
+    readonly internalTrafficPolicy: string;
     readonly ports: readonly { readonly protocol: string; readonly port: number; readonly nodePort: number }[];
   };
   readonly status: {
@@ -32,8 +35,8 @@ export interface ServiceTargets {
   readonly notes: readonly string[];
 }
 
-/** Bounds what each node tries. */
-const MOST_TARGETS = 40;
+/** Of the targets of a node; the rest is for node ports, of which each is tried at two nodes. */
+const MOST_SHARED = 40;
 
 /** Returns the paths to the TCP ports of a Service. Addresses that are not valid are left out. */
 export function serviceTargets({ spec, status }: Older<ServiceObject>): ServiceTargets {
@@ -47,19 +50,38 @@ export function serviceTargets({ spec, status }: Older<ServiceObject>): ServiceT
     });
   const balanced = status?.loadBalancer?.ingress?.filter(({ ipMode }) => ipMode !== 'Proxy').map(({ ip }) => ip) ?? [];
   const external = isLocal ? [] : paths('external', [...(spec?.externalIPs ?? []), ...balanced]);
-  const nodePorts = ports.flatMap(({ nodePort = 0 }) => (nodePort > 0 ? [nodePort] : []));
+  const internal = paths('ClusterIP', spec?.clusterIPs ?? [spec?.clusterIP]);
+  const isLocalInside = spec?.internalTrafficPolicy === 'Local' && internal.length > 0;
+  const allShared = [...(isLocalInside ? [] : internal), ...external];
+  const allNodePorts = ports.flatMap(({ nodePort = 0 }) => (nodePort > 0 ? [nodePort] : []));
+  const shared = allShared.slice(0, MOST_SHARED);
+  const nodePorts = isLocal ? [] : allNodePorts.slice(0, Math.floor((MOST_TARGETS - shared.length) / 2));
   return {
-    shared: [...paths('ClusterIP', spec?.clusterIPs ?? [spec?.clusterIP]), ...external].slice(0, MOST_TARGETS),
-    nodePorts: isLocal ? [] : nodePorts,
+    shared,
+    nodePorts,
     notes: [
-      ...(isLocal && nodePorts.length > 0
+      ...(isLocalInside
+        ? [
+            'cluster IPs are not checked: with internalTrafficPolicy Local, they do not answer on nodes without an endpoint',
+          ]
+        : []),
+      ...(isLocal && allNodePorts.length > 0
         ? [
             'node ports and external addresses are not checked: with externalTrafficPolicy Local, nodes without an endpoint do not answer',
           ]
         : []),
+      ...cutNote('address', 'addresses', allShared.length - shared.length),
+      ...(isLocal ? [] : cutNote('node port', 'node ports', allNodePorts.length - nodePorts.length)),
       ...(ports.length < (spec?.ports?.length ?? 0) ? ['ports of other protocols than TCP are not checked'] : []),
     ],
   };
+}
+
+function cutNote(one: string, many: string, left: number): string[] {
+  if (left === 0) return [];
+  return [
+    `${counted(left, one, many)} ${left === 1 ? 'is' : 'are'} not checked: a node tries ${MOST_TARGETS} targets at most`,
+  ];
 }
 
 /**

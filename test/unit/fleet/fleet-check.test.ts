@@ -59,6 +59,35 @@ describe('what is tried', () => {
     expect(notes[0]).toMatch(/^node ports and external addresses are not checked: /);
   });
 
+  test('22 node ports at two nodes are within what a node tries, and a note says what is left out', () => {
+    const ports = Array.from({ length: 22 }, (_, at) => ({ protocol: 'TCP', port: 1000 + at, nodePort: 30_000 + at }));
+    const pods = ['1', '2'].map((last) => ({ node: `n${last}`, pod: `p${last}`, address: `192.168.0.${last}` }));
+    const targets = serviceTargets({ spec: { clusterIP: '10.96.0.1', ports } });
+    expect(targetsByNode(pods, targets).get('n1')?.length).toBe(64);
+    expect(targets.notes).toEqual(['1 node port is not checked: a node tries 64 targets at most']);
+  });
+
+  test('addresses that are left out have a note', () => {
+    const externalIPs = Array.from({ length: 50 }, (_, at) => `203.0.113.${at}`);
+    const { shared, notes } = serviceTargets({
+      spec: { clusterIP: '10.96.0.1', externalIPs, ports: [{ port: 80, nodePort: 30_080 }] },
+    });
+    expect({ tried: shared.length, notes }).toEqual({
+      tried: 40,
+      notes: ['11 addresses are not checked: a node tries 64 targets at most'],
+    });
+  });
+
+  test('with internalTrafficPolicy Local, not the cluster IP', () => {
+    const spec = { ...SERVICE.spec, internalTrafficPolicy: 'Local' };
+    const { shared, nodePorts, notes } = serviceTargets({ ...SERVICE, spec });
+    expect({ paths: shared.map(({ path }) => path), nodePorts }).toEqual({
+      paths: ['external', 'external'],
+      nodePorts: [30_080],
+    });
+    expect(notes[0]).toMatch(/^cluster IPs are not checked: /);
+  });
+
   test.each([[{}], [{ spec: { clusterIP: 'None', ports: [{ port: 80 }] } }], [{ spec: { clusterIP: '10.96.0.1' } }]])(
     'nothing of %j',
     (service) => {
@@ -115,7 +144,16 @@ describe('fleet check', () => {
     expect(await runFleet('check', 'web')).toEqual({
       code: 2,
       out: '',
-      err: 'kube-ipvs-proxy: default/web has no cluster IP with a TCP port',
+      err: 'kube-ipvs-proxy: of default/web nothing can be checked: it has no cluster IP with a TCP port',
+    });
+  });
+
+  test('a Service of which all is local is no question', async () => {
+    using cluster = new RecordedCluster(new Map([['a', pod({})]]));
+    cluster.writeService({ spec: { clusterIP: '10.96.0.1', internalTrafficPolicy: 'Local', ports: [{ port: 80 }] } });
+    expect(await runFleet('check', 'web')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('of default/web nothing can be checked: cluster IPs are not checked: with'),
     });
   });
 
