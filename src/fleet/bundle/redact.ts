@@ -1,35 +1,66 @@
+import { type Value, valueAt } from './value-at.ts';
+
 const REMOVED = '[removed]';
 
 /** Names of fields whose values are secrets, at the end of the name: not `tokenFile`, which is a path. */
 const SECRET_NAME =
-  '(?:token|password|passwd|passphrase|secret|secrets|credential|credentials|api-?_?key|access-?_?key|private-?_?key|auth|authorization|key-?data|certificate-?data|client-certificate-data|client-key-data|cookie)';
+  '(?i:token|password|passwd|passphrase|secrets?|credentials?|(?:api|access|private)-?_?key|auth|authorization|(?:key|certificate)-?data|cookie)';
 
-/** What is a secret, wherever it is; the first group, if any, stays. */
-const PATTERNS: readonly RegExp[] = [
-  // PEM; also without its end, where a log line was cut.
-  /-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^]*?-----END [A-Z ]*PRIVATE KEY-----|[\sA-Za-z0-9+/=\\]*)/g,
+/**
+ * Where secrets begin. No alternative reads far without a match: the time must be linear in the length of the text, which
+ * others have written. X{8}X* rather than X{8,}: the latter overflows the stack on long texts.
+ */
+const SECRETS = [
+  '(?<pem>-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----)',
   // PEM of which base64 was made: "-----BEGIN".
-  /LS0tLS1CRUdJTi[A-Za-z0-9+/=]*/g,
-  // JSON Web Tokens, such as those of service accounts.
-  /\beyJ[\w-]+\.[\w-]+\.?[\w-]*/g,
-  // The header Authorization.
-  /\b((?:bearer|basic|negotiate)\s+)[\w.~+/=-]{6,}/gi,
-  // The user of a URL.
-  /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@"']+@/gi,
+  '(?<whole>LS0tLS1CRUdJTi[A-Za-z0-9+/=]*',
+  // JSON Web Tokens, such as those of service accounts: '{"' in base64. A log may cut their end.
+  String.raw`(?<![A-Za-z0-9])eyJ[\w-]{8}[\w-]*(?:\.[\w-]*){0,2}`,
   // Bootstrap tokens of kubeadm, and access keys of AWS.
-  /\b[a-z0-9]{6}\.[a-z0-9]{16}\b/g,
-  /\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g,
-  // Fields in YAML, JSON, JSON in JSON, log lines and command lines.
-  ...[String.raw`"(?:[^"\\]|\\[^])*"`, String.raw`\\+"[^"]*"`, "'[^']*'", String.raw`[^\s"',}\]\\]+`].map(
-    (value) => new RegExp(String.raw`(\b[\w-]*${SECRET_NAME}\\*["']?\s*[:=]\s*)${value}`, 'gi'),
-  ),
-];
+  String.raw`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`,
+  String.raw`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b)`,
+  // The header Authorization.
+  String.raw`\b(?i:bearer|basic|negotiate)\s+(?<word>[\w.~+/=-]{6}[\w.~+/=-]*)`,
+  // The user of a URL: until the last @ before its path.
+  String.raw`:\/\/(?<user>[^\s/"]+)(?=@)`,
+  // Fields in YAML, JSON, JSON in JSON and log lines; options of command lines.
+  String.raw`${SECRET_NAME}(?:(?<quote>\\*["']?)\s*[:=]\s*|(?<=(?<![\w-])--?[\w-]{0,40})(?:[ \t]+|\\*["'],\s*))`,
+].join('|');
 
-/** Removes what is, or looks like, a secret: keys, tokens, passwords, the users of URLs. */
+/** Removes what is, or looks like, a secret: keys, tokens, passwords, the users of URLs. JSON remains JSON. */
 export function redacted(text: string): string {
-  return PATTERNS.reduce(
-    (rest, pattern) =>
-      rest.replace(pattern, (_match, kept: unknown) => `${typeof kept === 'string' ? kept : ''}${REMOVED}`),
-    text,
-  );
+  const secrets = new RegExp(SECRETS, 'g');
+  let rest = '';
+  let copied = 0;
+  for (let match = secrets.exec(text); match !== null; match = secrets.exec(text)) {
+    const { from, end, quote } = secretOf(text, match);
+    if (end === from) continue;
+    rest += `${text.slice(copied, from)}${quote}${REMOVED}${quote}`;
+    copied = end;
+    secrets.lastIndex = end;
+  }
+  return rest + text.slice(copied);
+}
+
+function secretOf(text: string, { 0: { length }, index, groups = {} }: RegExpExecArray): Value & { from: number } {
+  const end = index + length;
+  const { pem, whole, word, user, quote = '' } = groups;
+  if (pem !== undefined) return { from: index, end: pemEnd(text, end), quote: '' };
+  const last = whole ?? word ?? user;
+  if (last !== undefined) return { from: end - last.length, end, quote: '' };
+  const value = valueAt(text, end);
+  // A list, and in JSON a number, becomes a string.
+  return { from: end, end: value.end, quote: value.quote || quote };
+}
+
+/** Returns the end of a key in PEM, whose header ends at `from`; a log line may cut it. */
+function pemEnd(text: string, from: number): number {
+  const dashes = text.indexOf('-----', from);
+  const footer = /-----END [A-Z ]{0,32}PRIVATE KEY-----/y;
+  footer.lastIndex = dashes;
+  if (dashes >= 0 && footer.test(text)) return footer.lastIndex;
+  const body = /[\sA-Za-z0-9+/=\\]*/y;
+  body.lastIndex = from;
+  body.test(text);
+  return body.lastIndex;
 }

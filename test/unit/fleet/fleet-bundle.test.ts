@@ -46,6 +46,17 @@ const PLANTED: Readonly<Record<string, readonly [secret: string, text: string]>>
   'an environment variable': ['wJalrXUtnFEMI', 'AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG'],
   'an access key of AWS': ['AKIAIOSFODNN7EXAMPLE', 'key AKIAIOSFODNN7EXAMPLE'],
   'a bootstrap token': ['9876543210fedcba', 'joined with abcdef.9876543210fedcba'],
+  'an item of a list': ['hunter2-item', '{"token": ["x", "hunter2-item"]}'],
+  'a field of an object': ['hunter2-field', '{"secret": {"data": {"x": "hunter2-field"}}}'],
+  'a list in JSON in JSON': ['hunter2-inner', String.raw`{"log": "{\"token\":[\"a]\", \"hunter2-inner\"]}"}`],
+  'a password with a quote in JSON in JSON': [
+    'hunter2-tail',
+    String.raw`{"log": "{\"password\":\"a\\\"hunter2-tail\"}"}`,
+  ],
+  'a password that a log cuts': ['hunter2-cut', 'password: "hunter2-cut'],
+  'a password of a URL with @': ['ss-of-proxy', 'http://u:p@ss-of-proxy@10.0.0.1:3128'],
+  'an option': ['hunter2-option', 'kube-ipvs-proxy --token hunter2-option --v=2'],
+  'an option in a list': ['hunter2-args', '["--token", "hunter2-args"]'],
   'an API key': ['k3y-of-the-api', 'api_key=k3y-of-the-api'],
 };
 
@@ -61,10 +72,54 @@ describe('what is redacted', () => {
     'https://10.0.0.1:6443/api/v1/services?watch=true',
     '-A KUBE-SERVICES -m comment --comment "shop/web" -j KUBE-MARK-MASQ',
     'kubeipvs_objects{type="service"} 12',
+    'the bootstrap-token is a file',
     'TCP 10.96.0.1:443 -> 192.168.0.10:6443',
   ])('%s stays', (text) => {
     expect(redacted(text)).toBe(text);
   });
+});
+
+test.each([
+  ['{"password":"x"}', '{"password":"[removed]"}'],
+  ['{"token":["abc"],"a":1}', '{"token":"[removed]","a":1}'],
+  ['{"a":{"token":7}}', '{"a":{"token":"[removed]"}}'],
+  ['{"Authorization":"Bearer abcdefgh","b":[]}', '{"Authorization":"[removed]","b":[]}'],
+  [String.raw`{"log":"{\"token\":\"a\\\"b\"}","c":1}`, String.raw`{"log":"{\"token\":\"[removed]\"}","c":1}`],
+  [String.raw`{"log":"token=\"cut","c":1}`, String.raw`{"log":"token=\"[removed]\"","c":1}`],
+  ['{"flags":["--token","abc","-v"]}', '{"flags":["--token","[removed]","-v"]}'],
+  ['{"url":"http://u:p@ss@proxy:1/a@b"}', '{"url":"http://[removed]@proxy:1/a@b"}'],
+])('of %s, %s remains', (text, rest) => {
+  expect(redacted(text)).toBe(rest);
+  expect(() => JSON.parse(rest) as unknown).not.toThrow();
+});
+
+test('of two strings without an end, both are removed', () => {
+  expect(redacted('password: "one\nok\npassword: "two\nok\n')).toBe('password: "[removed]"\nok\n');
+});
+
+test.each([
+  ['', 'a-'],
+  ['', 'a-a-secret'],
+  ['', 'a.'],
+  ['', '://a'],
+  ['http://', 'a'],
+  ['eyJ', 'eyJ-'],
+  ['basic ', 'basic-'],
+  ['', '-----BEGIN PRIVATE KEY-----\n'],
+  ['-----BEGIN PRIVATE KEY-----\n', 'a'],
+  ['', 'token=['],
+  ['', 'token="'],
+  ['token="', String.raw`token=\\"`],
+  ['token=', 'a'],
+  ['', '--token '],
+  ['', '--a-token'],
+  ['token', ' '],
+  ['token', '\\'],
+])('%j and 8 MB of %j take little time', (before, part) => {
+  const text = before + part.repeat((8 * 1024 * 1024) / part.length);
+  const { user } = process.cpuUsage();
+  redacted(text);
+  expect((process.cpuUsage().user - user) / 1e6).toBeLessThan(2);
 });
 
 function collectedOf(text: string): Collected {
