@@ -1,3 +1,5 @@
+import { jsonDocument } from '../base/text/escape-unprintable.ts';
+
 export const FORMATS = ['text', 'json', 'yaml'] as const;
 export type Format = (typeof FORMATS)[number];
 
@@ -6,7 +8,7 @@ export const COLUMNS = 100;
 
 /** Returns the reply as JSON or YAML text. */
 export async function document(reply: object, format: Exclude<Format, 'text'>): Promise<string> {
-  if (format === 'json') return JSON.stringify(reply, undefined, 2);
+  if (format === 'json') return jsonDocument(reply);
   // Only this form needs the YAML package, which takes memory.
   const { dump } = await import('js-yaml');
   return dump(reply, { lineWidth: -1 }).trimEnd();

@@ -154,7 +154,7 @@ esac
     expect([await clusterIps('node-0'), await clusterIps('node-1')]).toEqual([1, 0]);
     expect((await supportOf('node-0')).metrics).toContain('kubeipvs_objects');
     expect(await readFile(path.join(root, 'index.md'), 'utf8')).toContain(
-      'iptables-save.txt is missing: iptables-save is not',
+      'iptables-legacy-save.txt is missing: iptables-legacy-save is not',
     );
   });
 });

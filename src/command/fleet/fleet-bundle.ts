@@ -1,11 +1,12 @@
 import { writeFile } from 'node:fs/promises';
 import { errorText } from '../../base/text/error-text.ts';
+import { escapeUnprintable } from '../../base/text/escape-unprintable.ts';
 import { longVersion } from '../../config/version.ts';
 import { REPLY_API_VERSION } from '../../explain/replies.ts';
 import { forEachPod } from '../../fleet/asking/ask-nodes.ts';
 import { collectNode } from '../../fleet/asking/collect-node.ts';
 import type { ProxyPod } from '../../fleet/asking/pods.ts';
-import { type CollectedNode, bundleFiles } from '../../fleet/bundle/bundle-files.ts';
+import { type CollectedNode, bundleFiles, statusFile } from '../../fleet/bundle/bundle-files.ts';
 import { packFiles } from '../../fleet/bundle/pack-files.ts';
 import { mergeStatus } from '../../fleet/facts/merge-status.ts';
 import { statusFacts } from '../../fleet/facts/status-facts.ts';
@@ -34,13 +35,14 @@ export const FLEET_BUNDLE: Command = {
   run: async (given) => {
     const { file = `${FOLDER}.tar.gz`, nodes } = given.values;
     using fleet = await Fleet.find(given);
-    const statuses = new Map<string, object>();
+    const statuses = new Map<string, string>();
     const { answers, silent } = await fleet.ask({
       args: () => ['status'],
       kinds: ['Status', 'KernelStatus'],
       read: (node, reply) => {
-        statuses.set(node, reply);
-        return statusFacts(node, reply);
+        const facts = statusFacts(node, reply);
+        statuses.set(node, statusFile(reply));
+        return facts;
       },
     });
     const status = mergeStatus(answers, silent, fleet.withoutPod);
@@ -51,7 +53,7 @@ export const FLEET_BUNDLE: Command = {
     });
     const { kubectl, seconds } = fleet.asking;
     const versions = await kubectl.output(['version', '-o', 'json'], seconds).catch(errorText);
-    const statusText = fleetStatusLines(status).join('\n');
+    const statusText = fleetStatusLines(status).map(escapeUnprintable).join('\n');
     const collector = `kube-ipvs-proxy ${longVersion()}`;
     const files = bundleFiles({ collector, versions, status, statusText, statuses, nodes: collected });
     const archive = await packFiles(FOLDER, files);

@@ -27,6 +27,11 @@ export interface Answers<T> {
   readonly silent: readonly SilentNode[];
 }
 
+/** Bytes of a reply, which usually has a few hundred kilobytes. Parsed, small objects take twenty times as much. */
+const MOST_REPLY = 16 * 1024 * 1024;
+/** Levels of objects and lists in a reply; it has about six. Functions that call themselves read it. */
+const MOST_LEVELS = 32;
+
 /** Asks each node. One that does not answer takes its own time only, and is named. */
 export async function askNodes<T>(
   pods: readonly ProxyPod[],
@@ -67,13 +72,20 @@ async function askPod(
   const { status, stdout, stderr } = await kubectl.run(
     ['exec', '-n', namespace, pod.pod, '-c', CONTAINER, '--', CONTAINER, ...args(pod), '-o', 'json'],
     seconds,
+    MOST_REPLY,
   );
   // 1: something is wrong, and the reply says what.
   if (status !== 0 && (status !== 1 || stdout.trim() === '')) throw new Error(reasonOf(stderr, status));
   const reply = replyOf(stdout);
   if (reply === undefined || !kinds.includes(reply.kind))
     throw new Error('what it prints is no reply to this question');
+  if (isDeeper(reply, MOST_LEVELS)) throw new Error(`its reply has more than ${MOST_LEVELS} levels`);
   return reply;
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((each) => isDeeper(each, levels - 1));
 }
 
 function replyOf(text: string): { readonly kind: string } | undefined {

@@ -8,6 +8,8 @@ import { CONTAINER, type ProxyPod } from './pods.ts';
 const MOST_LINES = 5_000;
 /** Characters of one file that are kept. */
 const MOST_CHARACTERS = 8 * 1024 * 1024;
+/** Bytes that one program may print; iptables-save prints tens of megabytes. */
+const MOST_OUTPUT = 64 * 1024 * 1024;
 
 /** The files of a node, and what prints them. Of the program, exit status 1 means that the reply has a problem. */
 function sourcesOf(
@@ -23,8 +25,13 @@ function sourcesOf(
     'log-previous.txt': [...logs, '--previous'],
     'diff.json': ask('diff'),
     'support.json': ask('support'),
-    'iptables-save.txt': [...exec, 'iptables-save'],
-    'ip6tables-save.txt': [...exec, 'ip6tables-save'],
+    // Both variants: `iptables-save` prints that of the image, whichever the node uses.
+    ...Object.fromEntries(
+      ['iptables-nft', 'ip6tables-nft', 'iptables-legacy', 'ip6tables-legacy'].map((name) => [
+        `${name}-save.txt`,
+        [...exec, `${name}-save`],
+      ]),
+    ),
   };
 }
 
@@ -38,7 +45,7 @@ export async function collectNode(
   const missing = new Map<string, string>();
   for (const [name, args] of Object.entries(sourcesOf(pod, namespace, program))) {
     try {
-      const { status, stdout, stderr } = await kubectl.run(args, seconds);
+      const { status, stdout, stderr } = await kubectl.run(args, seconds, MOST_OUTPUT);
       if (status !== 0 && stdout === '') missing.set(name, reasonOf(stderr, status));
       else files.set(name, bounded(stdout));
     } catch (error) {

@@ -6,7 +6,7 @@ export class KubectlError extends Error {
   override readonly name = 'KubectlError';
 }
 
-/** Of one program. The list of all Pods is the largest; a reply has a few hundred kilobytes. */
+/** Bytes that kubectl may print unless less is said: of all Pods of a cluster it prints the most. */
 const MOST_OUTPUT = 128 * 1024 * 1024;
 
 const INTERRUPTED = 'interrupted before it answered';
@@ -29,15 +29,15 @@ export class Kubectl {
 
   /**
    * Runs kubectl to its end, whatever its exit status. Throws a KubectlError if it cannot be started, prints too much, or
-   * takes more than `seconds`.
+   * takes more than `seconds`. `maxOutput`: bytes.
    */
-  async run(args: readonly string[], seconds: number): Promise<CommandResult> {
+  async run(args: readonly string[], seconds: number, maxOutput = MOST_OUTPUT): Promise<CommandResult> {
     const { runner, global, signal } = this.#options;
     if (signal?.aborted === true) throw new KubectlError(INTERRUPTED);
     try {
       return await runner.run('kubectl', [...global, ...args], {
         deadlineMs: seconds * 1000,
-        maxOutput: MOST_OUTPUT,
+        maxOutput,
         ...(signal === undefined ? {} : { signal }),
       });
     } catch (error) {

@@ -1,5 +1,6 @@
 import { compareText } from '../../base/text/compare-text.ts';
 import { counted } from '../../base/text/counted.ts';
+import { escapeUnprintable, jsonDocument } from '../../base/text/escape-unprintable.ts';
 import type { FleetStatusReply } from '../fleet-replies.ts';
 import { redacted } from './redact.ts';
 
@@ -10,6 +11,9 @@ export interface CollectedNode {
   readonly missing: ReadonlyMap<string, string>;
 }
 
+/** Characters of the status of one node; usually it has a few thousand. */
+const MOST_STATUS = 8 * 1024 * 1024;
+
 export interface Collected {
   /** The program that collected it. */
   readonly collector: string;
@@ -18,8 +22,8 @@ export interface Collected {
   readonly status: FleetStatusReply;
   /** The text form of `status`. */
   readonly statusText: string;
-  /** The whole status of each node that answers. */
-  readonly statuses: ReadonlyMap<string, object>;
+  /** The whole status of each node that answers, as statusFile() returns it. */
+  readonly statuses: ReadonlyMap<string, string>;
   readonly nodes: readonly CollectedNode[];
 }
 
@@ -29,10 +33,10 @@ export function bundleFiles(collected: Collected): ReadonlyMap<string, string> {
   const inOrder = nodes.toSorted((a, b) => compareText(a.node, b.node));
   const files = new Map<string, string>([
     ['status.txt', statusText],
-    ['status.json', json(status)],
+    ['status.json', jsonDocument(status)],
     ['versions.json', versions],
   ]);
-  for (const [node, reply] of statuses) files.set(`status/${fileName(node)}.json`, json(reply));
+  for (const [node, reply] of statuses) files.set(`status/${fileName(node)}.json`, reply);
   for (const { node, files: own } of inOrder) {
     for (const [name, text] of own) files.set(`nodes/${fileName(node)}/${name}`, text);
   }
@@ -50,8 +54,11 @@ function fileName(node: string): string {
   return node.replaceAll(/[^\w.-]/g, '_').replaceAll('..', '__');
 }
 
-function json(value: object): string {
-  return JSON.stringify(value, undefined, 2);
+/** Returns the status of a node as JSON text. Throws if it is too large. */
+export function statusFile(reply: object): string {
+  const text = jsonDocument(reply);
+  if (text.length > MOST_STATUS) throw new Error(`its status has more than ${MOST_STATUS} characters`);
+  return text;
 }
 
 function ended(text: string): string {
@@ -84,5 +91,7 @@ function indexPage(
       ...Array.from(missing, ([name, why]) => `- ${name} is missing: ${why}`),
       '',
     ]),
-  ].join('\n');
+  ]
+    .map(escapeUnprintable)
+    .join('\n');
 }

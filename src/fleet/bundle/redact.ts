@@ -3,8 +3,10 @@ import { type Value, valueAt } from './value-at.ts';
 const REMOVED = '[removed]';
 
 /** Names of fields whose values are secrets, at the end of the name: not `tokenFile`, which is a path. */
-const SECRET_NAME =
-  '(?i:token|password|passwd|passphrase|secrets?|credentials?|(?:api|access|private)-?_?key|auth|authorization|(?:key|certificate)-?data|cookie)';
+const SECRET_NAME = inAnyCase(
+  '(?:token|password|passwd|passphrase|secrets?|credentials?|(?:api|access|private)-?_?key|auth|authorization|(?:key|certificate)-?data|cookie)',
+);
+const SCHEME = inAnyCase('(?:bearer|basic|negotiate)');
 
 /**
  * Where secrets begin. No alternative reads far without a match: the time must be linear in the length of the text, which
@@ -20,12 +22,17 @@ const SECRETS = [
   String.raw`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`,
   String.raw`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b)`,
   // The header Authorization.
-  String.raw`\b(?i:bearer|basic|negotiate)\s+(?<word>[\w.~+/=-]{6}[\w.~+/=-]*)`,
+  String.raw`\b${SCHEME}\s+(?<word>[\w.~+/=-]{6}[\w.~+/=-]*)`,
   // The user of a URL: until the last @ before its path.
   String.raw`:\/\/(?<user>[^\s/"]+)(?=@)`,
   // Fields in YAML, JSON, JSON in JSON and log lines; options of command lines.
   String.raw`${SECRET_NAME}(?:(?<quote>\\*["']?)\s*[:=]\s*|(?<=(?<![\w-])--?[\w-]{0,40})(?:[ \t]+|\\*["'],\s*))`,
 ].join('|');
+
+/** Of a pattern of lower-case letters without escapes. Not `(?i:`, which Node.js 22 does not know. */
+function inAnyCase(pattern: string): string {
+  return pattern.replaceAll(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`);
+}
 
 /** Removes what is, or looks like, a secret: keys, tokens, passwords, the users of URLs. JSON remains JSON. */
 export function redacted(text: string): string {

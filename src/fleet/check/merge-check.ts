@@ -1,5 +1,6 @@
 import { counted } from '../../base/text/counted.ts';
 import type { ConnectReply } from '../../explain/node/node-replies.ts';
+import { checkedText } from '../facts/checked.ts';
 import { fleetReply } from '../facts/merge-facts.ts';
 import { compareText } from '../../base/text/compare-text.ts';
 import type { FailedPath, FleetCheckReply, SilentNode } from '../fleet-replies.ts';
@@ -22,7 +23,9 @@ export function checkFacts(
   const failed = targets.flatMap(({ path, to }): FailedPath[] => {
     const outcome = outcomes.get(to);
     if (outcome === undefined) throw new Error(`its reply does not mention ${to}`);
-    return outcome.ok === true ? [] : [{ from: node, path, to, why: outcome.why ?? 'no reason is given' }];
+    return outcome.ok === true
+      ? []
+      : [{ from: node, path, to, why: checkedText('why', outcome.why ?? 'no reason is given') }];
   });
   return { tried: targets.length, failed };
 }

@@ -23,6 +23,7 @@ function withLateSync(facts: StatusFacts, usual: number | undefined): StatusFact
   return { ...facts, faults: [...facts.faults, `last sync ${syncAge} s ago (most: ${usual} s or less)`] };
 }
 
+/** Of an even number of values the lesser one: of two nodes, the one that lags is not usual. */
 function middleOf(values: readonly number[]): number | undefined {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
+  return values.toSorted((a, b) => a - b)[Math.floor((values.length - 1) / 2)];
 }

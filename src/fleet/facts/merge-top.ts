@@ -3,6 +3,7 @@ import { counted } from '../../base/text/counted.ts';
 import type { Counters, TopReply, TopRow, TrafficBy } from '../../explain/replies.ts';
 import type { FleetTopReply, FleetTopRow, SilentNode } from '../fleet-replies.ts';
 import type { Older } from '../older.ts';
+import { checkedNumber, checkedText } from './checked.ts';
 import { fleetReply } from './merge-facts.ts';
 
 /** The traffic of one node. */
@@ -15,10 +16,10 @@ export interface TopFacts {
 /** The rows that are kept of all; each node lists its own 5,000 at most. */
 const MOST_ROWS = 5_000;
 
-/** Reads the answer of a node. Throws if it has no rows. */
+/** Reads the answer of a node. Throws if it has no rows, or a field has another type. */
 export function topFacts(node: string, { rows, more = 0 }: Older<TopReply>): TopFacts {
   if (!Array.isArray(rows)) throw new Error('its reply has no rows');
-  return { node, rows: (rows as readonly Older<TopRow>[]).map(rowOf), more };
+  return { node, rows: (rows as readonly Older<TopRow>[]).map(rowOf), more: checkedNumber('more', more) };
 }
 
 function rowOf({
@@ -29,12 +30,18 @@ function rowOf({
   perSecond,
 }: Older<TopRow>): TopRow {
   return {
-    of,
-    ...(endpoint === undefined ? {} : { endpoint }),
-    activeConnections,
-    inactiveConnections,
-    ...(perSecond === undefined ? {} : { perSecond: { ...ZERO, ...perSecond } }),
+    of: checkedText('of', of),
+    ...(endpoint === undefined ? {} : { endpoint: checkedText('endpoint', endpoint) }),
+    activeConnections: checkedNumber('activeConnections', activeConnections),
+    inactiveConnections: checkedNumber('inactiveConnections', inactiveConnections),
+    ...(perSecond === undefined ? {} : { perSecond: ratesOf(perSecond) }),
   };
+}
+
+function ratesOf(perSecond: Older<Counters>): Counters {
+  const rates = { ...ZERO };
+  for (const counter of COUNTERS) rates[counter] = checkedNumber(counter, perSecond[counter] ?? 0);
+  return rates;
 }
 
 /** Adds up the traffic of all nodes, by Service or by endpoint. The order of the answers does not matter. */

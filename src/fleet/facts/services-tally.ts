@@ -1,8 +1,9 @@
 import { compareText } from '../../base/text/compare-text.ts';
 import { counted } from '../../base/text/counted.ts';
-import type { ServicesReply } from '../../explain/node/node-replies.ts';
+import type { ServiceRow, ServicesReply } from '../../explain/node/node-replies.ts';
 import type { FleetServiceRow, FleetServicesReply, SilentNode } from '../fleet-replies.ts';
 import type { Older } from '../older.ts';
+import { checkedNumber, checkedText } from './checked.ts';
 import { fleetReply } from './merge-facts.ts';
 
 /** What was added up of one Service. */
@@ -29,21 +30,16 @@ export class ServicesTally {
   #answered = 0;
   #more = 0;
 
-  /** Adds the answer of a node. Throws if it has no rows. */
+  /** Adds the answer of a node. Throws, and adds nothing, if it has no rows or a field has another type. */
   add({ rows, more = 0 }: Older<ServicesReply>): void {
     if (!Array.isArray(rows)) throw new Error('its reply has no rows');
+    const checked = (rows as readonly Older<ServiceRow>[]).map(rowOf);
+    this.#more = Math.max(this.#more, checkedNumber('more', more));
     this.#answered += 1;
-    this.#more = Math.max(this.#more, more);
-    for (const row of rows as readonly Older<ServicesReply['rows'][number]>[]) this.#addRow(row);
+    for (const row of checked) this.#addRow(row);
   }
 
-  #addRow({
-    service = '',
-    endpoints = 0,
-    activeConnections,
-    inactiveConnections,
-    problems = [],
-  }: Older<ServicesReply['rows'][number]>): void {
+  #addRow({ service, endpoints, activeConnections, inactiveConnections, problems }: ServiceRow): void {
     const sum = this.#sums.get(service) ?? {
       nodes: 0,
       activeConnections: 0,
@@ -96,4 +92,24 @@ export class ServicesTally {
       ],
     };
   }
+}
+
+function rowOf({
+  service = '',
+  endpoints = 0,
+  activeConnections,
+  inactiveConnections,
+  problems = [],
+}: Older<ServiceRow>): ServiceRow {
+  return {
+    service: checkedText('service', service),
+    endpoints: checkedNumber('endpoints', endpoints),
+    ...(activeConnections === undefined
+      ? {}
+      : { activeConnections: checkedNumber('activeConnections', activeConnections) }),
+    ...(inactiveConnections === undefined
+      ? {}
+      : { inactiveConnections: checkedNumber('inactiveConnections', inactiveConnections) }),
+    problems: problems.map((problem) => checkedText('problem', problem)),
+  };
 }

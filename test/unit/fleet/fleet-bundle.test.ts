@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { type Collected, bundleFiles } from '../../../src/fleet/bundle/bundle-files.ts';
+import { type Collected, bundleFiles, statusFile } from '../../../src/fleet/bundle/bundle-files.ts';
 import { packFiles } from '../../../src/fleet/bundle/pack-files.ts';
 import { redacted } from '../../../src/fleet/bundle/redact.ts';
 import { mergeStatus } from '../../../src/fleet/facts/merge-status.ts';
@@ -129,7 +129,7 @@ function collectedOf(text: string): Collected {
     versions: text,
     status,
     statusText: text,
-    statuses: new Map([['a', { text }]]),
+    statuses: new Map([['a', statusFile({ text })]]),
     nodes: [{ node: 'a', files: new Map([['log.txt', text]]), missing: new Map([['diff.json', text]]) }],
   };
 }
@@ -176,7 +176,8 @@ describe('fleet bundle', () => {
         metrics: 'kubeipvs_objects 1\n',
       },
       logs: `I1127 started\n${planted.join('\n')}\n`,
-      'iptables-save': '*nat\nCOMMIT\n',
+      'iptables-nft-save': '*nat\nCOMMIT\n',
+      'iptables-legacy-save': '*filter\nCOMMIT\n',
     },
     statuses: { 'logs--previous': 1 },
     errors: { 'logs--previous': 'Error from server (BadRequest): previous terminated container not found\n' },
@@ -200,19 +201,25 @@ describe('fleet bundle', () => {
     expect({ code, verdict }).toEqual({ code: 0, verdict: expect.stringContaining(`wrote ${file} (`) });
     expect(files).toEqual([
       'nodes/alike-0/diff.json',
-      'nodes/alike-0/ip6tables-save.txt',
-      'nodes/alike-0/iptables-save.txt',
+      'nodes/alike-0/ip6tables-legacy-save.txt',
+      'nodes/alike-0/ip6tables-nft-save.txt',
+      'nodes/alike-0/iptables-legacy-save.txt',
+      'nodes/alike-0/iptables-nft-save.txt',
       'nodes/alike-0/log.txt',
       'nodes/alike-0/support.json',
       'nodes/dead/diff.json',
-      'nodes/dead/ip6tables-save.txt',
-      'nodes/dead/iptables-save.txt',
+      'nodes/dead/ip6tables-legacy-save.txt',
+      'nodes/dead/ip6tables-nft-save.txt',
+      'nodes/dead/iptables-legacy-save.txt',
+      'nodes/dead/iptables-nft-save.txt',
       'nodes/dead/log-previous.txt',
       'nodes/dead/log.txt',
       'nodes/dead/support.json',
       'nodes/odd/diff.json',
-      'nodes/odd/ip6tables-save.txt',
-      'nodes/odd/iptables-save.txt',
+      'nodes/odd/ip6tables-legacy-save.txt',
+      'nodes/odd/ip6tables-nft-save.txt',
+      'nodes/odd/iptables-legacy-save.txt',
+      'nodes/odd/iptables-nft-save.txt',
       'nodes/odd/log.txt',
       'nodes/odd/support.json',
       'status.json',
@@ -228,9 +235,49 @@ describe('fleet bundle', () => {
     const found = Object.values(PLANTED).filter(([secret]) => texts.some((text) => text.includes(secret)));
     expect(found).toEqual([]);
     expect(readFileSync(path.join(root, 'nodes/odd/log.txt'), 'utf8')).toContain('I1127 started');
+    expect(readFileSync(path.join(root, 'nodes/odd/iptables-legacy-save.txt'), 'utf8')).toBe('*filter\nCOMMIT\n');
     const index = readFileSync(path.join(root, 'index.md'), 'utf8');
     expect(index).toContain('- log-previous.txt is missing: Error from server (BadRequest): previous terminated');
     expect(statSync(file).mode & 0o777).toBe(0o600);
+  });
+
+  test('a hostile node neither prevents the archive nor reaches the terminal of its reader', async () => {
+    const hostile = { ...statusOf('hostile'), ok: false, verdict: 'x\u001B[2Jy\u009Bz\u202E' };
+    using _ = new RecordedCluster(
+      new Map<string, RecordedPod>([
+        [
+          'deep',
+          {
+            replies: {
+              status: `{"apiVersion":"kube-ipvs-proxy/v1","kind":"Status","deep":${'['.repeat(20_000)}${']'.repeat(20_000)}}`,
+            },
+          },
+        ],
+        ['hostile', { replies: { status: hostile } }],
+        ['silent', { statuses: { status: 2 }, errors: { status: 'a\u001B[2Jb\n', diff: 'a\u001B[2Jb\n' } }],
+      ]),
+    );
+    const file = path.join(folder, 'd.tar.gz');
+    const { code, out } = await runFleet('bundle', '-f', file, '-o', 'json');
+    const { files, silent } = JSON.parse(out) as FleetBundleReply;
+    expect({ code, silent: silent.map(({ node, why }) => `${node}: ${why}`) }).toEqual({
+      code: 0,
+      silent: ['deep: its reply has more than 32 levels', 'silent: a\u001B[2Jb'],
+    });
+    const root = unpack(file);
+    for (const each of files) {
+      // eslint-disable-next-line no-control-regex
+      expect(readFileSync(path.join(root, each), 'utf8')).not.toMatch(
+        /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/,
+      );
+    }
+    expect(readFileSync(path.join(root, 'status.txt'), 'utf8')).toContain(String.raw`x\u001b[2Jy\u009bz\u202e`);
+  });
+
+  test('the status of a node that is too large is named, and is not in the archive', () => {
+    expect(() => statusFile({ text: 'a'.repeat(8 * 1024 * 1024) })).toThrow(
+      'its status has more than 8388608 characters',
+    );
   });
 
   test('the same cluster gives the same bytes', async () => {

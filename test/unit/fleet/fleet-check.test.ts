@@ -163,6 +163,13 @@ describe('fleet check', () => {
     );
   });
 
+  test('a node whose reason is no text has not answered', () => {
+    const reply = { connections: [{ to: '10.96.0.1:80', ok: false, why: 7 as never }] };
+    expect(() => checkFacts('a', [{ path: 'ClusterIP', to: '10.96.0.1:80' }], reply)).toThrow(
+      'why is no text in its reply',
+    );
+  });
+
   test('the order of the answers does not matter', () => {
     const facts = ['b', 'a', 'c'].map((node) =>
       checkFacts(node, [{ path: 'ClusterIP', to: '10.96.0.1:80' }], connected({ '10.96.0.1:80': 'refused' })),

@@ -267,6 +267,25 @@ describe('fleet top', () => {
     expect((await runFleet('top')).out).toContain('shop/web');
   });
 
+  test('a node whose numbers are texts has not answered, and the others are added up', async () => {
+    const [bad] = top('b', { x: 1 }).rows;
+    using _ = new RecordedCluster(
+      new Map<string, RecordedPod>([
+        ['a', { replies: { top: top('a', { x: 1 }) } }],
+        ['b', { replies: { top: { ...top('b', {}), rows: [{ ...bad, perSecond: { connections: '7' } }] } } }],
+        ['c', { replies: { top: { ...top('c', {}), rows: [{ ...bad, of: 7 }] } } }],
+      ]),
+    );
+    const { out } = await runFleet('top', '-o', 'json');
+    expect(JSON.parse(out)).toMatchObject({
+      answered: 1,
+      silent: [
+        { node: 'b', why: 'connections is no number in its reply' },
+        { node: 'c', why: 'of is no text in its reply' },
+      ],
+    });
+  });
+
   test('the order of the answers does not matter', () => {
     const facts = ['a', 'b', 'c'].map((node, at) => topFacts(node, top(node, { x: 0.1 * at, y: 0.3 })));
     const byName = (a: { of: string }, b: { of: string }): number => (a.of < b.of ? -1 : 1);

@@ -54,6 +54,16 @@ test('a node without rows has not answered', () => {
   expect(() => new ServicesTally().add({})).toThrow('no rows');
 });
 
+test.each([{ problems: null }, { problems: [7] }, { service: {} }, { endpoints: '3' }, { activeConnections: '1' }])(
+  'of a node with the row %j, nothing is added',
+  (bad) => {
+    const tally = new ServicesTally();
+    const rows = [row('shop/web', 1, 1), { ...row('shop/api', 1, 1), ...bad } as ServiceRow];
+    expect(() => tally.add(services('a', rows))).toThrow();
+    expect(tally.reply([{ node: 'a', why: 'x' }])).toMatchObject({ asked: 1, answered: 0, rows: [] });
+  },
+);
+
 test('the order of the answers does not matter', () => {
   const rows = fc.array(
     fc.record({

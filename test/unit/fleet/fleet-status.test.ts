@@ -78,6 +78,26 @@ describe('fleet status', () => {
     expect(reply.withoutPod).toEqual(['node-900']);
   });
 
+  test('a node that prints too much has not answered', async () => {
+    const much = `[${'{},'.repeat(6 * 1024 * 1024)}`;
+    using _ = new RecordedCluster(nodesOf(2, { 'node-001': { replies: { status: much } } }));
+    const { out } = await runFleet('status', '-o', 'json');
+    expect(JSON.parse(out)).toMatchObject({
+      answered: 1,
+      silent: [{ node: 'node-001', why: 'kubectl printed more than 16777216 bytes and was killed' }],
+    });
+  });
+
+  test('JSON has no characters that alter a terminal', async () => {
+    const verdict = 'a\u007F\u009B\u202Eb';
+    using _ = new RecordedCluster(
+      nodesOf(1, { 'node-000': { replies: { status: statusOf('', { ok: false, verdict }) } } }),
+    );
+    const { out } = await runFleet('status', '-o', 'json');
+    expect(out).toContain(String.raw`a\u007f\u009b\u202eb`);
+    expect(JSON.parse(out)).toMatchObject({ differing: [{ differences: [verdict] }] });
+  });
+
   test('in text, has one line for each node that differs, and counts the rest', async () => {
     using _ = new RecordedCluster(
       nodesOf(4, { 'node-002': { replies: { status: statusOf('node-002', { scheduler: 'rr' }) } } }),
@@ -174,6 +194,15 @@ describe('what a status says of a node', () => {
     ],
   ])('%j', (change, reason) => {
     expect(reasonsOf({}, change, {}, {})).toEqual([`node-1 ${reason}`]);
+  });
+
+  test('of two nodes, the one that lags is named', () => {
+    const facts = [{}, { uptimeSeconds: 90_000 }].map((change, at) =>
+      statusFacts(`node-${at}`, statusOf(`node-${at}`, change)),
+    );
+    expect(mergeStatus(facts, [], []).differing).toEqual([
+      { node: 'node-1', differences: ['last sync 86400 s ago (most: 10 s or less)'] },
+    ]);
   });
 
   test('without a daemon, there is nothing to compare', () => {
