@@ -59,7 +59,7 @@ test.each([{ problems: null }, { problems: [7] }, { service: {} }, { endpoints: 
   (bad) => {
     const tally = new ServicesTally();
     const rows = [row('shop/web', 1, 1), { ...row('shop/api', 1, 1), ...bad } as ServiceRow];
-    expect(() => tally.add(services('a', rows))).toThrow();
+    expect(() => tally.add(services('a', rows))).toThrow(/ is no | null/);
     expect(tally.reply([{ node: 'a', why: 'x' }])).toMatchObject({ asked: 1, answered: 0, rows: [] });
   },
 );
