@@ -3,7 +3,7 @@ import { counted } from '../../base/text/counted.ts';
 import type { Counters, TopReply, TopRow, TrafficBy } from '../../explain/replies.ts';
 import type { FleetTopReply, FleetTopRow, SilentNode } from '../fleet-replies.ts';
 import type { Older } from '../older.ts';
-import { checkedNumber, checkedText } from './checked.ts';
+import { MOST_ROWS, checkedNumber, checkedRows, checkedText } from './checked.ts';
 import { fleetReply } from './merge-facts.ts';
 
 /** The traffic of one node. */
@@ -13,13 +13,9 @@ export interface TopFacts {
   readonly more: number;
 }
 
-/** The rows that are kept of all; each node lists its own 5,000 at most. */
-const MOST_ROWS = 5_000;
-
 /** Reads the answer of a node. Throws if it has no rows, or a field has another type. */
 export function topFacts(node: string, { rows, more = 0 }: Older<TopReply>): TopFacts {
-  if (!Array.isArray(rows)) throw new Error('its reply has no rows');
-  return { node, rows: (rows as readonly Older<TopRow>[]).map(rowOf), more: checkedNumber('more', more) };
+  return { node, rows: checkedRows(rows).map(rowOf), more: checkedNumber('more', more) };
 }
 
 function rowOf({

@@ -3,7 +3,7 @@ import { counted } from '../../base/text/counted.ts';
 import type { ServiceRow, ServicesReply } from '../../explain/node/node-replies.ts';
 import type { FleetServiceRow, FleetServicesReply, SilentNode } from '../fleet-replies.ts';
 import type { Older } from '../older.ts';
-import { checkedNumber, checkedText } from './checked.ts';
+import { checkedNumber, checkedRows, checkedText } from './checked.ts';
 import { fleetReply } from './merge-facts.ts';
 
 /** What was added up of one Service. */
@@ -32,8 +32,7 @@ export class ServicesTally {
 
   /** Adds the answer of a node. Throws, and adds nothing, if it has no rows or a field has another type. */
   add({ rows, more = 0 }: Older<ServicesReply>): void {
-    if (!Array.isArray(rows)) throw new Error('its reply has no rows');
-    const checked = (rows as readonly Older<ServiceRow>[]).map(rowOf);
+    const checked = checkedRows(rows).map(rowOf);
     this.#more = Math.max(this.#more, checkedNumber('more', more));
     this.#answered += 1;
     for (const row of checked) this.#addRow(row);

@@ -50,8 +50,10 @@ test('of a list that is cut, what one node does not list is no problem', () => {
   expect(tally.reply([])).toMatchObject({ ok: true, more: 7, rows: [{ service: 'shop/web', problems: [] }] });
 });
 
-test('a node without rows has not answered', () => {
+test('a node without rows, or with more than a daemon lists, has not answered', () => {
   expect(() => new ServicesTally().add({})).toThrow('no rows');
+  const rows = Array.from({ length: 5001 }, () => row('shop/web', 1, 1));
+  expect(() => new ServicesTally().add(services('a', rows))).toThrow('its reply has more than 5000 rows');
 });
 
 test.each([{ problems: null }, { problems: [7] }, { service: {} }, { endpoints: '3' }, { activeConnections: '1' }])(
