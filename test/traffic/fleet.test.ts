@@ -85,7 +85,7 @@ describe('two nodes asked at once', () => {
     }));
     const cases = NODES.map(
       (at) =>
-        `exec-proxy-${at}) shift 8; exec ip netns exec ${bed.node(at).netns} ${process.execPath} ${BUNDLE} "$@" --query-socket=${querySocketOf(bed.node(at))} ;;`,
+        `exec-proxy-${at}) shift 8; exec ip netns exec ${bed.node(at).netns} "${process.execPath}" "${BUNDLE}" "$@" "--query-socket=${querySocketOf(bed.node(at))}" ;;`,
     );
     const script = `#!/bin/sh
 case $1-$2 in
