@@ -268,6 +268,7 @@ const OWN = {
     'Attempts to reach an endpoint that failed; the engine then tries the next one',
   ),
   kubeipvs_userspace_failed_connections_total: counter([], 'Connections that ended because every endpoint failed'),
+  kubeipvs_userspace_dropped_datagrams_total: counter([], 'UDP datagrams that it dropped, because too many waited'),
   kubeipvs_userspace_bytes_total: counter(['direction'], 'Bytes from clients (in) and from endpoints (out)'),
   kubeipvs_shadow_differences: gauge(
     ['object', 'kind'],

@@ -21,6 +21,7 @@ interface EngineMetrics {
   readonly kubeipvs_userspace_refused_total: Counter<NoLabels>;
   readonly kubeipvs_userspace_failed_connects_total: Counter<NoLabels>;
   readonly kubeipvs_userspace_failed_connections_total: Counter<NoLabels>;
+  readonly kubeipvs_userspace_dropped_datagrams_total: Counter<NoLabels>;
   readonly kubeipvs_userspace_bytes_total: Counter<{ direction: string }>;
 }
 
@@ -48,6 +49,7 @@ export function setEngineMetrics(
     [metrics.kubeipvs_userspace_refused_total, totals.refused],
     [metrics.kubeipvs_userspace_failed_connects_total, totals.failedConnects],
     [metrics.kubeipvs_userspace_failed_connections_total, totals.failedConnections],
+    [metrics.kubeipvs_userspace_dropped_datagrams_total, totals.droppedDatagrams],
   ] as const) {
     counter.reset();
     counter.inc({}, value);

@@ -13,13 +13,24 @@ export interface EngineCounters {
   failedConnects: number;
   /** Connections that ended because every endpoint failed. */
   failedConnections: number;
+  /** UDP: more waited to be sent than a queue takes, or the socket had closed. */
+  droppedDatagrams: number;
   /** From clients to endpoints. */
   bytesIn: number;
   bytesOut: number;
 }
 
 export function noCounts(): EngineCounters {
-  return { connections: 0, active: 0, refused: 0, failedConnects: 0, failedConnections: 0, bytesIn: 0, bytesOut: 0 };
+  return {
+    connections: 0,
+    active: 0,
+    refused: 0,
+    failedConnects: 0,
+    failedConnections: 0,
+    droppedDatagrams: 0,
+    bytesIn: 0,
+    bytesOut: 0,
+  };
 }
 
 export function addCounts(total: EngineCounters, counts: Readonly<EngineCounters>): void {
@@ -28,6 +39,7 @@ export function addCounts(total: EngineCounters, counts: Readonly<EngineCounters
   total.refused += counts.refused;
   total.failedConnects += counts.failedConnects;
   total.failedConnections += counts.failedConnections;
+  total.droppedDatagrams += counts.droppedDatagrams;
   total.bytesIn += counts.bytesIn;
   total.bytesOut += counts.bytesOut;
 }

@@ -2,7 +2,7 @@ import { type RemoteInfo, type Socket, createSocket } from 'node:dgram';
 import { familyOf, formatIp } from '../base/ip.ts';
 import type { Listener } from './engine-update.ts';
 import type { OpenListener } from './open-listener.ts';
-import { UdpSession } from './udp-session.ts';
+import { UdpSession, sendDatagram } from './udp-session.ts';
 import type { ServiceEndpoints } from './service-endpoints.ts';
 
 /** What a UDP listener asks for each new client. */
@@ -24,7 +24,12 @@ export async function listenUdp(
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   socket.once('error', reject);
   socket.bind({ address: formatIp(address), port }, resolve);
-  await promise;
+  try {
+    await promise;
+  } catch (error) {
+    socket.close();
+    throw error;
+  }
   socket.off('error', reject);
   const clients = new UdpClients(socket, handler);
   socket.on('message', (datagram, client) => clients.received(datagram, client));
@@ -45,6 +50,8 @@ class UdpClients {
   }
 
   received(datagram: Buffer, client: RemoteInfo): void {
+    // A sender without a port gets no answer.
+    if (client.port === 0) return;
     const name = `${client.address} ${client.port}`;
     const session = this.#sessions.get(name) ?? this.#begin(name, client);
     session?.send(datagram);
@@ -71,7 +78,7 @@ class UdpClients {
       endpoint,
       idleMs: this.#handler.idleMs,
       // An answer that cannot be sent is a lost datagram.
-      answer: (datagram) => this.#socket.send(datagram, client.port, client.address, () => undefined),
+      answer: (datagram) => sendDatagram(this.#socket, datagram, () => undefined, client),
       onEnd: () => {
         release();
         this.#sessions.delete(name);

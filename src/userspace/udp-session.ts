@@ -10,13 +10,36 @@ const UNREACHABLE: ReadonlySet<string> = new Set(['ECONNREFUSED', 'EHOSTUNREACH'
 /** Datagrams that wait for the socket to be connected. More are lost, as in a full queue of the kernel. */
 const MOST_WAITING = 16;
 
+/** Bytes that may wait in a socket's queue, which Node.js does not bound. More are lost, as in a full queue of the kernel. */
+const MOST_QUEUED = 256 * 1024;
+
+/**
+ * Sends a datagram, to `to` or to the peer of a connected socket. Returns false if it was dropped: too much waits, or
+ * the socket is closed.
+ */
+export function sendDatagram(
+  socket: Socket,
+  datagram: Buffer,
+  onSent: (error: Error | null) => void,
+  to?: { readonly address: string; readonly port: number },
+): boolean {
+  try {
+    if (socket.getSendQueueSize() > MOST_QUEUED) return false;
+    if (to === undefined) socket.send(datagram, onSent);
+    else socket.send(datagram, to.port, to.address, onSent);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 export interface UdpSessionOptions {
   readonly client: string;
   readonly service: ServiceEndpoints;
   readonly endpoint: UsedEndpoint;
   readonly idleMs: number;
-  /** Sends a datagram of the endpoint to the client. */
-  readonly answer: (datagram: Buffer) => void;
+  /** Sends a datagram of the endpoint to the client. Returns whether it was not dropped. */
+  readonly answer: (datagram: Buffer) => boolean;
   readonly onEnd: () => void;
 }
 
@@ -41,8 +64,8 @@ export class UdpSession implements Session {
     this.#socket.on('error', () => this.#failed());
     this.#socket.on('message', (datagram) => {
       this.#usedAt = performance.now();
-      this.bytes.out += datagram.length;
-      options.answer(datagram);
+      if (options.answer(datagram)) this.bytes.out += datagram.length;
+      else this.#dropped();
     });
     this.#socket.connect(port, formatIp(address), (error?: Error) => {
       if (error === undefined || error === null) this.#connected();
@@ -55,6 +78,7 @@ export class UdpSession implements Session {
     this.#usedAt = performance.now();
     if (this.#waiting === undefined) this.#forward(datagram);
     else if (this.#waiting.length < MOST_WAITING) this.#waiting.push(datagram);
+    else this.#dropped();
   }
 
   endpointLeft(): void {
@@ -78,11 +102,16 @@ export class UdpSession implements Session {
   }
 
   #forward(datagram: Buffer): void {
-    this.bytes.in += datagram.length;
     // Other errors, such as EMSGSIZE, lose this datagram only.
-    this.#socket.send(datagram, (error) => {
+    const isSent = sendDatagram(this.#socket, datagram, (error) => {
       if (error !== null && UNREACHABLE.has(errorCode(error) ?? '')) this.#failed();
     });
+    if (isSent) this.bytes.in += datagram.length;
+    else this.#dropped();
+  }
+
+  #dropped(): void {
+    this.#options.service.counters.droppedDatagrams += 1;
   }
 
   #failed(): void {

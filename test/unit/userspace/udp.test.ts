@@ -1,0 +1,99 @@
+import { type RemoteInfo, Socket, createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { readdirSync, readlinkSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, expect, jest, test } from '@jest/globals';
+import type { Port } from '../../../src/base/port.ts';
+import { listenUdp } from '../../../src/userspace/udp-listener.ts';
+import { EngineBed, LOCAL } from './engine-bed.ts';
+
+const sockets: Socket[] = [];
+
+afterEach(() => {
+  jest.restoreAllMocks();
+  for (const socket of sockets.splice(0)) socket.close();
+});
+
+async function udpSocket(): Promise<Socket & { readonly number: Port }> {
+  const socket = createSocket('udp4');
+  sockets.push(socket);
+  socket.bind(0, '127.0.0.1');
+  await once(socket, 'listening');
+  return Object.assign(socket, { number: socket.address().port as Port });
+}
+
+/** Answers each datagram with the same. */
+async function echo(): Promise<Socket & { readonly number: Port }> {
+  const server = await udpSocket();
+  server.on('message', (datagram, client) => server.send(datagram, client.port, client.address));
+  return server;
+}
+
+async function ask(client: Socket, port: Port, text: string): Promise<string> {
+  client.send(text, port, '127.0.0.1');
+  const [answer] = (await once(client, 'message')) as [Buffer, RemoteInfo];
+  return String(answer);
+}
+
+function openSockets(): number {
+  return readdirSync('/proc/self/fd').filter((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`).startsWith('socket:');
+    } catch {
+      return false;
+    }
+  }).length;
+}
+
+test('a datagram from port 0, which nobody can answer, is ignored', async () => {
+  await using bed = new EngineBed();
+  const server = await echo();
+  const bind = jest.spyOn(Socket.prototype, 'bind');
+  const port = await bed.forward([{ address: LOCAL, port: server.number, weight: 1 }], { protocol: 'UDP' });
+  const listener = bind.mock.contexts[0] as Socket;
+  listener.emit('message', Buffer.from('x'), { address: '127.0.0.1', port: 0, family: 'IPv4', size: 1 });
+  expect(bed.engine.report().totals.connections).toBe(0);
+  expect(await ask(await udpSocket(), port, 'still here')).toBe('still here');
+});
+
+test('an answer that the socket refuses is lost, and nothing else', async () => {
+  await using bed = new EngineBed();
+  const server = await echo();
+  const port = await bed.forward([{ address: LOCAL, port: server.number, weight: 1 }], { protocol: 'UDP' });
+  const client = await udpSocket();
+  expect(await ask(client, port, 'one')).toBe('one');
+  client.send('two', port, '127.0.0.1');
+  const refused = jest.spyOn(Socket.prototype, 'send').mockImplementation(() => {
+    throw new RangeError('refused');
+  });
+  await sleep(20);
+  refused.mockRestore();
+  expect(await ask(client, port, 'three')).toBe('three');
+  expect(bed.engine.report().totals.droppedDatagrams).toBeGreaterThan(0);
+});
+
+test('a port that is refused leaves no socket', async () => {
+  const taken = await udpSocket();
+  const before = openSockets();
+  const handler = { portOf: () => undefined, admit: () => undefined, idleMs: 0 };
+  for (let count = 0; count < 4; count++) {
+    const listening = listenUdp({ address: LOCAL, port: taken.number, protocol: 'UDP' }, handler);
+    await expect(listening).rejects.toMatchObject({ code: 'EADDRINUSE' });
+  }
+  await sleep(10);
+  expect(openSockets()).toBe(before);
+});
+
+test('datagrams are dropped, and counted, while too many wait to be sent', async () => {
+  await using bed = new EngineBed();
+  const server = await echo();
+  const port = await bed.forward([{ address: LOCAL, port: server.number, weight: 1 }], { protocol: 'UDP' });
+  const client = await udpSocket();
+  expect(await ask(client, port, 'one')).toBe('one');
+  const queue = jest.spyOn(Socket.prototype, 'getSendQueueSize').mockReturnValue(300 * 1024);
+  client.send('two', port, '127.0.0.1');
+  await sleep(20);
+  queue.mockReturnValue(0);
+  expect(await ask(client, port, 'three')).toBe('three');
+  expect(bed.engine.report().totals).toMatchObject({ droppedDatagrams: 1, bytesIn: 8, bytesOut: 8 });
+});
