@@ -118,8 +118,7 @@ export class Engine {
       client.on('error', () => undefined).resetAndDestroy();
       return;
     }
-    client.once('close', release);
-    new TcpSession(client, port as ServiceEndpoints, this.#options.limits);
+    new TcpSession(client, port as ServiceEndpoints, this.#options.limits, release);
   }
 
   #portOf({ listener }: ListenerSlot, client: Socket | RemoteInfo): ServiceEndpoints | undefined {

@@ -16,21 +16,27 @@ export class TcpSession implements Session {
   readonly #address: string;
   readonly #service: ServiceEndpoints;
   readonly #limits: TcpLimits;
+  readonly #onEnd: () => void;
   readonly #tried = new Map<UsedEndpoint, 'silent' | 'refused'>();
   #endpoint: UsedEndpoint | undefined;
   #server: Socket | undefined;
   #cancelAttempt: () => void = () => undefined;
   #cancelDrain: () => void = () => undefined;
   #attempts = 0;
+  #isOver = false;
 
-  /** @param client a paused socket, half-open allowed */
-  constructor(client: Socket, service: ServiceEndpoints, limits: TcpLimits) {
+  /**
+   * @param client a paused socket, half-open allowed
+   * @param onEnd called once, when both sides have closed
+   */
+  constructor(client: Socket, service: ServiceEndpoints, limits: TcpLimits, onEnd: () => void) {
     this.#client = client;
     this.#address = client.remoteAddress ?? '';
     this.#service = service;
     this.#limits = limits;
+    this.#onEnd = onEnd;
     service.begin(this);
-    client.once('error', () => this.reset());
+    client.on('error', () => this.reset());
     client.once('close', () => this.#ended());
     this.#connectNext();
   }
@@ -40,6 +46,7 @@ export class TcpSession implements Session {
   }
 
   endpointLeft(): void {
+    this.#cancelDrain();
     if (this.#limits.drainMs > 0) this.#cancelDrain = setTimer(() => this.reset(), this.#limits.drainMs);
   }
 
@@ -57,6 +64,8 @@ export class TcpSession implements Session {
     this.#server = server;
     const failed = (reason: 'silent' | 'refused'): void => {
       this.#cancelAttempt();
+      // It was for the endpoint that failed.
+      this.#cancelDrain();
       server
         .removeAllListeners()
         .on('error', () => undefined)
@@ -88,11 +97,15 @@ export class TcpSession implements Session {
 
   #forward(server: Socket, endpoint: UsedEndpoint): void {
     const client = this.#client;
+    server.on('error', () => this.reset());
+    server.once('close', () => this.#ended());
+    if (client.destroyed) {
+      this.reset();
+      return;
+    }
     this.#service.connected(this.#address, endpoint, this);
     // The endpoint may have left during the attempt.
     if (!this.#service.has(endpoint)) this.endpointLeft();
-    server.once('error', () => this.reset());
-    server.once('close', () => this.#ended());
     const halfClosed = (): void => void client.setTimeout(this.#limits.tcpHalfClosedIdleMs);
     client.once('end', halfClosed);
     server.once('end', halfClosed);
@@ -105,24 +118,40 @@ export class TcpSession implements Session {
   /** Ends both sides with a reset. */
   reset(): void {
     this.#cancelAttempt();
-    this.#client.resetAndDestroy();
-    // A socket that is connecting would wait for that before its reset.
-    if (this.#server?.connecting === true) this.#server.destroy();
-    else this.#server?.resetAndDestroy();
+    resetSocket(this.#client);
+    if (this.#server !== undefined) resetSocket(this.#server);
     this.#ended();
   }
 
   /** A side closes without an error only after both directions have ended. */
   #ended(): void {
     if (!this.#client.destroyed || this.#server?.destroyed === false) {
-      // The other side still has to send what was buffered.
-      if (this.#client.destroyed && this.#server?.connecting === true) this.reset();
+      if (this.#client.destroyed) this.#awaitServer();
       return;
     }
+    if (this.#isOver) return;
+    this.#isOver = true;
     this.#cancelDrain();
     this.#endpoint?.sessions.delete(this);
     this.#service.end(this);
+    this.#onEnd();
   }
+
+  /** The client has closed: the other side still has to send what was buffered, if it ever connected. */
+  #awaitServer(): void {
+    if (this.#server?.connecting === true) this.reset();
+    else this.#server?.setTimeout(this.#limits.tcpHalfClosedIdleMs, () => this.reset());
+  }
+}
+
+/**
+ * Closes a socket with a reset. One that is connecting would wait for that first. While a shutdown is under way, after all
+ * has been written, libuv refuses a reset (uv_tcp_close_reset: EINVAL), and Node.js then never closes the socket.
+ */
+function resetSocket(socket: Socket): void {
+  const isShutting = socket.writableEnded && !socket.writableFinished && socket.writableLength === 0;
+  if (socket.connecting || isShutting) socket.destroy();
+  else socket.resetAndDestroy();
 }
 
 function connectTo({ address, port }: Backend): Socket {
