@@ -9,6 +9,7 @@ import {
   formatVirtualServer,
   virtualServerKey,
 } from '../../state/virtual-server.ts';
+import type { Listener } from '../../userspace/engine-update.ts';
 import type { NodeAddress } from '../kernel.ts';
 import { EngineAddresses } from './engine-addresses.ts';
 import { EngineListeners } from './engine-listeners.ts';
@@ -68,8 +69,9 @@ export class EngineServers {
       this.#addresses.of(family),
     );
     this.#open.clear();
-    for (const listener of listeners) this.#open.add(formatVirtualServer(listener));
     await this.#engine().apply({ whole: true, ports, destinations, listeners });
+    // Those of refused ports have none now: they differ from what is planned, and get others.
+    await this.#opened(listeners);
   }
 
   /** Whether it must listen at another address. */
@@ -111,7 +113,7 @@ export class EngineServers {
       if (server === undefined) continue;
       const { virtualServer, listensOn } = server;
       endedPorts.push(engineKey(virtualServer));
-      if (virtualServer.protocol === 'TCP') endedDestinations.push(virtualServer);
+      endedDestinations.push(virtualServer);
       const address = this.#addresses.of(familyOf(virtualServer.address));
       if (listensOn === undefined) continue;
       this.#listeners.release(virtualServer, listensOn);
@@ -150,6 +152,11 @@ export class EngineServers {
     const added = listeners.filter((listener) => !this.#open.has(formatVirtualServer(listener)));
     if (ports.length === 0) return new Set();
     await this.#engine().apply({ whole: false, ports, destinations, listeners: added });
+    return await this.#opened(added);
+  }
+
+  /** Notes the listeners that were given to the engine. Returns the ports that another program has. */
+  async #opened(added: readonly Listener[]): Promise<ReadonlySet<Port>> {
     for (const listener of added) this.#open.add(formatVirtualServer(listener));
     if (added.length === 0) return new Set();
     const names = new Set(added.map(formatVirtualServer));

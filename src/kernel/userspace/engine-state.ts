@@ -22,12 +22,10 @@ export function forwardingOf(
     const key = engineKey(virtualServer);
     ports.push(portOf(server, key));
     const at = { address, port: listensOn, protocol, reusePort: true };
+    destinations.push({ address: virtualServer.address, port, protocol, key });
     // Sockets of UDP do not say to which address a datagram was sent.
     if (protocol === 'UDP') listeners.set(key, { ...at, key });
-    else {
-      destinations.push({ address: virtualServer.address, port, protocol, key });
-      listeners.set(formatVirtualServer(at), at);
-    }
+    else listeners.set(formatVirtualServer(at), at);
   }
   return { ports, destinations, listeners: [...listeners.values()] };
 }

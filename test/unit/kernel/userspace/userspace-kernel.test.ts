@@ -167,6 +167,19 @@ describe('the table and the engine', () => {
     expect(await targets(table)).toEqual(['c0a80902 20000', 'c0a80902 20000']);
   });
 
+  test('where a port is taken at the new address, another one is used', async () => {
+    const [table, engine] = [new FakeNftTable(), new FakeEngine()];
+    const plane = userspacePlane(table, engine);
+    const apply = await started(plane, ['192.168.9.1', '192.168.9.2']);
+    await apply(...ALL);
+    engine.taken.add('UDP 20000');
+    plane.node.setNodeAddresses([nodeAddress('192.168.9.2')]);
+    await plane.kernel.ensureDevice();
+    expect((await engine.report()).refusedListeners).toEqual([]);
+    await apply(...[WEB, DNS].map((id): Op => ({ kind: 'edit-real-server', id, realServer: SERVERS[0]! })));
+    expect(await targets(table)).toEqual(['c0a80902 20000', 'c0a80902 20001']);
+  });
+
   test('SCTP and schedulers that the engine does not have are refused', async () => {
     const apply = await started(userspacePlane());
     const sctp = serverIn('userspace', address(4, 12), 80, 'SCTP');
