@@ -35,7 +35,7 @@ export interface Listener extends VirtualServerId {
   readonly reusePort?: boolean;
 }
 
-/** Which forwarded port serves an original destination, for listeners without a key. */
+/** Which forwarded port serves an original destination, for listeners without a key. No endpoint may be one. */
 export interface Destination extends VirtualServerId {
   readonly key: string;
 }

@@ -2,12 +2,13 @@ import type { RemoteInfo } from 'node:dgram';
 import type { Socket } from 'node:net';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import { Admission } from './admission.ts';
+import { ClientAffinity } from './client-affinity.ts';
 import type { EngineLimits } from './engine-limits.ts';
 import { type EngineCounters, type EngineReport, type RefusedListener, addCounts, noCounts } from './engine-report.ts';
-import type { EngineUpdate, ForwardedPort, Listener } from './engine-update.ts';
+import type { Backend, EngineUpdate, ForwardedPort, Listener } from './engine-update.ts';
 import { type ListenerSlot, ListenerTable } from './listener-table.ts';
 import type { OpenListener } from './open-listener.ts';
-import { ServiceEndpoints } from './service-endpoints.ts';
+import { type EndpointRules, ServiceEndpoints, type UsedEndpoint } from './service-endpoints.ts';
 import { listenTcp } from './tcp-listener.ts';
 import { TcpSession } from './tcp-session.ts';
 import { listenUdp } from './udp-listener.ts';
@@ -28,6 +29,10 @@ export interface EngineOptions {
 
 /** Forwards TCP connections and UDP clients of Service ports to their endpoints. */
 export class Engine {
+  readonly #rules: EndpointRules = {
+    affinity: new ClientAffinity<UsedEndpoint>(),
+    isLoop: (port, endpoint) => this.#isLoop(port, endpoint),
+  };
   readonly #options: EngineOptions;
   readonly #admission: Admission;
   readonly #listeners: ListenerTable;
@@ -61,11 +66,6 @@ export class Engine {
   }
 
   report(): EngineReport {
-    for (const port of this.#draining) {
-      if (port.sessions.size > 0) continue;
-      this.#draining.delete(port);
-      addCounts(this.#past, port.counts);
-    }
     const ports = new Map(Array.from(this.#ports, ([key, port]) => [key, port.counts]));
     const totals = { ...this.#past };
     for (const counts of ports.values()) addCounts(totals, counts);
@@ -83,7 +83,7 @@ export class Engine {
 
   #setPort(port: ForwardedPort): void {
     const known = this.#ports.get(port.key);
-    if (known === undefined) this.#ports.set(port.key, new ServiceEndpoints(port));
+    if (known === undefined) this.#ports.set(port.key, new ServiceEndpoints(port, this.#rules));
     else known.update(port);
   }
 
@@ -93,6 +93,9 @@ export class Engine {
     this.#ports.delete(key);
     this.#draining.add(port);
     port.update({ ...port.port, endpoints: [] });
+    port.whenIdle(() => {
+      if (this.#draining.delete(port)) addCounts(this.#past, port.counts);
+    });
   }
 
   async #open(slot: ListenerSlot): Promise<OpenListener> {
@@ -102,7 +105,7 @@ export class Engine {
       case 'UDP':
         return await listenUdp(slot.listener, {
           portOf: (client) => this.#portOf(slot, client),
-          admit: (port) => this.#admission.admit(port.port.service),
+          admit: (port, client) => this.#admission.admit(port.port.service, client.address),
           idleMs: this.#options.limits.udpIdleMs,
         });
       case 'SCTP':
@@ -112,13 +115,18 @@ export class Engine {
 
   #accepted(slot: ListenerSlot, client: Socket): void {
     const port = this.#portOf(slot, client);
-    const release = port && this.#admission.admit(port.port.service);
-    if (release === undefined) {
-      if (port !== undefined) port.counters.refused += 1;
-      client.on('error', () => undefined).resetAndDestroy();
+    const release = port && this.#admission.admit(port.port.service, client.remoteAddress ?? '');
+    if (typeof release === 'function') {
+      new TcpSession(client, port as ServiceEndpoints, this.#options.limits, release);
       return;
     }
-    new TcpSession(client, port as ServiceEndpoints, this.#options.limits, release);
+    if (port !== undefined) port.counters.refused += 1;
+    client.on('error', () => undefined).resetAndDestroy();
+  }
+
+  #isLoop({ protocol }: ForwardedPort, { address, port }: Backend): boolean {
+    const id = { address, port, protocol };
+    return this.#listeners.listensAt(id) || this.#destinations.has(virtualServerKey(id));
   }
 
   #portOf({ listener }: ListenerSlot, client: Socket | RemoteInfo): ServiceEndpoints | undefined {

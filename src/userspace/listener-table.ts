@@ -51,6 +51,10 @@ export class ListenerTable {
     return Array.from(this.#states.values()).flatMap(({ refused }) => (refused === undefined ? [] : [refused]));
   }
 
+  listensAt(id: VirtualServerId): boolean {
+    return this.#states.get(virtualServerKey(id))?.open !== undefined;
+  }
+
   /** Resolves when it listens or was refused. */
   async set(listener: Listener): Promise<void> {
     const key = virtualServerKey(listener);

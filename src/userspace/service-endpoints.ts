@@ -1,5 +1,5 @@
 import { realServerKey } from '../state/real-server.ts';
-import { ClientAffinity } from './client-affinity.ts';
+import type { ClientAffinity } from './client-affinity.ts';
 import { EndpointChoice } from './endpoint-choice.ts';
 import { type EngineCounters, noCounts } from './engine-report.ts';
 import type { Backend, ForwardedPort } from './engine-update.ts';
@@ -36,19 +36,28 @@ function usedEndpoint(backend: Backend): UsedEndpoint {
   };
 }
 
+/** What the ports of an engine share. */
+export interface EndpointRules {
+  readonly affinity: ClientAffinity<UsedEndpoint>;
+  /** Whether connections to an endpoint would come back to the engine. */
+  isLoop(port: ForwardedPort, endpoint: Backend): boolean;
+}
+
 /** The endpoints of a forwarded port, with their connections. */
 export class ServiceEndpoints {
   readonly counters: EngineCounters = noCounts();
   /** All connections and UDP clients, also those of endpoints that have left. */
   readonly sessions = new Set<Session>();
   readonly #choice = new EndpointChoice<UsedEndpoint>(Math.floor(Math.random() * 65_536));
-  readonly #affinity = new ClientAffinity<UsedEndpoint>();
+  readonly #engine: EndpointRules;
+  #onIdle: () => void = () => undefined;
   #port: ForwardedPort;
   #endpoints = new Map<number | bigint, UsedEndpoint>();
   #list: readonly UsedEndpoint[] = [];
 
-  constructor(port: ForwardedPort) {
+  constructor(port: ForwardedPort, engine: EndpointRules) {
     this.#port = port;
+    this.#engine = engine;
     this.update(port);
   }
 
@@ -73,12 +82,15 @@ export class ServiceEndpoints {
 
   /** Chooses the endpoint of a new connection of a client; undefined if none is left of those that `isAllowed`. */
   choose(client: string, isAllowed: (endpoint: UsedEndpoint) => boolean): UsedEndpoint | undefined {
-    const { choice, affinitySeconds } = this.#port;
+    const { key, choice, affinitySeconds } = this.#port;
+    const { affinity } = this.#engine;
+    const isPossible = (endpoint: UsedEndpoint): boolean =>
+      isAllowed(endpoint) && !this.#engine.isLoop(this.#port, endpoint.backend);
     if (affinitySeconds > 0) {
-      const affine = this.#affinity.find(client, performance.now(), affinitySeconds * 1_000);
-      if (affine !== undefined && affine.weight > 0 && isAllowed(affine)) return affine;
+      const affine = affinity.find(key, client, performance.now(), affinitySeconds * 1_000);
+      if (affine !== undefined && this.has(affine) && affine.weight > 0 && isPossible(affine)) return affine;
     }
-    return this.#choice.choose(choice, this.#list, isAllowed);
+    return this.#choice.choose(choice, this.#list, isPossible);
   }
 
   /** Counts with the bytes of the sessions that exist. */
@@ -102,19 +114,26 @@ export class ServiceEndpoints {
     this.counters.active -= 1;
     this.counters.bytesIn += session.bytes.in;
     this.counters.bytesOut += session.bytes.out;
+    if (this.sessions.size === 0) this.#onIdle();
+  }
+
+  /** Calls back when no session is left: at once, or when the last one ends. */
+  whenIdle(callback: () => void): void {
+    this.#onIdle = callback;
+    if (this.sessions.size === 0) callback();
   }
 
   /** A session uses an endpoint. */
   connected(client: string, endpoint: UsedEndpoint, session: Session): void {
     endpoint.sessions.add(session);
-    const { affinitySeconds } = this.#port;
+    const { key, affinitySeconds } = this.#port;
     if (affinitySeconds > 0 && this.has(endpoint))
-      this.#affinity.remember(client, endpoint, performance.now(), affinitySeconds * 1_000);
+      this.#engine.affinity.remember(key, client, endpoint, performance.now());
   }
 
   /** An endpoint of a client failed: its next connection chooses again. */
   failed(client: string): void {
-    this.#affinity.forgetClient(client);
+    this.#engine.affinity.forget(this.#port.key, client);
   }
 
   has(endpoint: UsedEndpoint): boolean {
@@ -123,7 +142,6 @@ export class ServiceEndpoints {
 
   #left(endpoint: UsedEndpoint): void {
     this.#choice.forget(endpoint);
-    this.#affinity.forget(endpoint);
     for (const session of endpoint.sessions) session.endpointLeft();
   }
 }

@@ -1,5 +1,6 @@
 import { type RemoteInfo, type Socket, createSocket } from 'node:dgram';
 import { familyOf, formatIp } from '../base/ip.ts';
+import type { Full } from './admission.ts';
 import type { Listener } from './engine-update.ts';
 import type { OpenListener } from './open-listener.ts';
 import { UdpSession, sendDatagram } from './udp-session.ts';
@@ -9,8 +10,8 @@ import type { ServiceEndpoints } from './service-endpoints.ts';
 export interface UdpClientHandler {
   /** Returns the port that serves a client; undefined if there is none. */
   portOf(client: RemoteInfo): ServiceEndpoints | undefined;
-  /** Returns the function that ends an admitted client; undefined if a limit is reached. */
-  admit(service: ServiceEndpoints): (() => void) | undefined;
+  /** Returns the function that ends an admitted client, or which limit is reached. */
+  admit(service: ServiceEndpoints, client: RemoteInfo): (() => void) | Full;
   readonly idleMs: number;
 }
 
@@ -42,6 +43,7 @@ export async function listenUdp(
 class UdpClients {
   readonly #socket: Socket;
   readonly #handler: UdpClientHandler;
+  /** The one from which nothing has come for the longest time first. */
   readonly #sessions = new Map<string, UdpSession>();
 
   constructor(socket: Socket, handler: UdpClientHandler) {
@@ -54,7 +56,10 @@ class UdpClients {
     if (client.port === 0) return;
     const name = `${client.address} ${client.port}`;
     const session = this.#sessions.get(name) ?? this.#begin(name, client);
-    session?.send(datagram);
+    if (session === undefined) return;
+    this.#sessions.delete(name);
+    this.#sessions.set(name, session);
+    session.send(datagram);
   }
 
   close(): void {
@@ -65,14 +70,13 @@ class UdpClients {
   #begin(name: string, client: RemoteInfo): UdpSession | undefined {
     const service = this.#handler.portOf(client);
     if (service === undefined) return undefined;
-    const release = this.#handler.admit(service);
-    const endpoint = release && service.choose(client.address, () => true);
-    if (release === undefined || endpoint === undefined) {
+    const endpoint = service.choose(client.address, () => true);
+    const release = endpoint && this.#admit(service, client);
+    if (endpoint === undefined || release === undefined) {
       service.counters.refused += 1;
-      release?.();
       return undefined;
     }
-    const session = new UdpSession({
+    return new UdpSession({
       client: client.address,
       service,
       endpoint,
@@ -84,7 +88,19 @@ class UdpClients {
         this.#sessions.delete(name);
       },
     });
-    this.#sessions.set(name, session);
-    return session;
+  }
+
+  /** Where the Service or the client has as many as it may have, the stalest one of them gives way. */
+  #admit(service: ServiceEndpoints, client: RemoteInfo): (() => void) | undefined {
+    const release = this.#handler.admit(service, client);
+    if (typeof release === 'function') return release;
+    if (release !== 'service' && release !== 'client') return undefined;
+    for (const each of this.#sessions.values()) {
+      if (each.service !== service || (release === 'client' && each.client !== client.address)) continue;
+      each.reset();
+      const again = this.#handler.admit(service, client);
+      return typeof again === 'function' ? again : undefined;
+    }
+    return undefined;
   }
 }

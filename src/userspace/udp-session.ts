@@ -74,6 +74,15 @@ export class UdpSession implements Session {
     if (idleMs > 0) this.#awaitIdle(idleMs);
   }
 
+  get service(): ServiceEndpoints {
+    return this.#options.service;
+  }
+
+  /** Its address. */
+  get client(): string {
+    return this.#options.client;
+  }
+
   send(datagram: Buffer): void {
     this.#usedAt = performance.now();
     if (this.#waiting === undefined) this.#forward(datagram);

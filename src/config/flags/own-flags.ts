@@ -113,7 +113,7 @@ export const OWN_FLAGS = {
     help: 'of the selected Services also serve metrics of single real servers (kubeipvs_real_server_*): seven series for each endpoint of each Service port on each node, and new ones for each new Pod; not served with more real servers than ten times that limit',
   }),
   userspaceConnections: flag('userspace-max-connections', int32, 16_384, {
-    help: 'connections and UDP clients that the user-space engine forwards at once (userspace mode, and node ports at localhost); half as many for one Service; more are refused',
+    help: 'connections and UDP clients that the user-space engine forwards at once (userspace mode, and node ports at localhost); half as many for one Service or one namespace, an eighth for one client of a Service; more are refused',
     hint: 'connections',
     check: (value) => (value < 1 ? `${value} is not positive: want 1 or more` : undefined),
   }),

@@ -3,6 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
+import { ClientAffinity } from '../../../src/userspace/client-affinity.ts';
 import { DEFAULT_LIMITS, type EngineLimits } from '../../../src/userspace/engine-limits.ts';
 import type { Backend } from '../../../src/userspace/engine-update.ts';
 import { ServiceEndpoints } from '../../../src/userspace/service-endpoints.ts';
@@ -21,7 +22,10 @@ class SessionBed extends EngineBed {
 
   constructor(endpoints: readonly Backend[]) {
     super();
-    this.service = new ServiceEndpoints(forwardedPort(endpoints));
+    this.service = new ServiceEndpoints(forwardedPort(endpoints), {
+      affinity: new ClientAffinity(),
+      isLoop: () => false,
+    });
   }
 
   /** Starts the session. @param begun called in the same turn */
@@ -70,7 +74,12 @@ test('an endpoint that left during its attempt does not end the connection to th
   const client = await bed.start({ drainMs: 30 }, () => bed.service.update(forwardedPort([server])));
   await sleep(60);
   client.write('x');
-  expect(await Promise.race([new Promise((resolve) => client.once('data', (data) => resolve(String(data)))), closed(client)])).toBe('x');
+  expect(
+    await Promise.race([
+      new Promise((resolve) => client.once('data', (data) => resolve(String(data)))),
+      closed(client),
+    ]),
+  ).toBe('x');
 });
 
 test('a connection counts until both sides have closed, and an endpoint that does not read is not awaited for ever', async () => {

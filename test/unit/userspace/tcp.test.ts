@@ -72,3 +72,15 @@ test('a change of endpoints does not touch connections to those that stay', asyn
   expect(stays.sockets.size).toBe(1);
   expect(bed.engine.report().totals.active).toBe(1);
 });
+
+test('a Service that is its own endpoint is not connected to itself', async () => {
+  await using bed = new EngineBed();
+  const port = await freePort();
+  const loop = forwardedPort([{ address: LOCAL, port, weight: 1 }]);
+  const listener = { address: LOCAL, port, protocol: 'TCP', key: loop.key } as const;
+  await bed.engine.apply({ whole: false, ports: [loop], listeners: [listener] });
+  // It may be reset before its own event says that it is connected.
+  const reset = bed.client(port).then(closed, ({ code }: NodeJS.ErrnoException) => code);
+  expect(await reset).toBe('ECONNRESET');
+  expect(bed.engine.report().totals).toMatchObject({ connections: 1, failedConnections: 1, failedConnects: 0 });
+});

@@ -75,7 +75,7 @@ test('an answer that the socket refuses is lost, and nothing else', async () => 
 test('a port that is refused leaves no socket', async () => {
   const taken = await udpSocket();
   const before = openSockets();
-  const handler = { portOf: () => undefined, admit: () => undefined, idleMs: 0 };
+  const handler = { portOf: () => undefined, admit: () => 'all' as const, idleMs: 0 };
   for (let count = 0; count < 4; count++) {
     const listening = listenUdp({ address: LOCAL, port: taken.number, protocol: 'UDP' }, handler);
     await expect(listening).rejects.toMatchObject({ code: 'EADDRINUSE' });
@@ -96,4 +96,32 @@ test('datagrams are dropped, and counted, while too many wait to be sent', async
   queue.mockReturnValue(0);
   expect(await ask(client, port, 'three')).toBe('three');
   expect(bed.engine.report().totals).toMatchObject({ droppedDatagrams: 1, bytesIn: 8, bytesOut: 8 });
+});
+
+test('a Service that has all its clients forgets the stalest one for a new one', async () => {
+  await using bed = new EngineBed({ mostOfService: 2 });
+  const server = await echo();
+  const port = await bed.forward([{ address: LOCAL, port: server.number, weight: 1 }], { protocol: 'UDP' });
+  const [first, second, third] = [await udpSocket(), await udpSocket(), await udpSocket()];
+  const asked = async (client: Socket): Promise<number> => {
+    await ask(client, port, 'x');
+    return bed.engine.report().totals.connections;
+  };
+  // The first one is known when it asks again; the third one takes the place of the second.
+  const clients = [first, second, first, third, first, second];
+  const known: number[] = [];
+  for (const client of clients) known.push(await asked(client));
+  expect(known).toEqual([1, 2, 2, 3, 3, 4]);
+  expect(bed.engine.report().totals).toMatchObject({ active: 2, refused: 0 });
+});
+
+test('an endpoint that is a virtual server of the engine gets nothing', async () => {
+  await using bed = new EngineBed();
+  const server = await echo();
+  const loop = { address: LOCAL, port: (await udpSocket()).number, weight: 1 };
+  const destination = { address: LOCAL, port: loop.port, protocol: 'UDP', key: 'default/web' } as const;
+  await bed.engine.apply({ whole: false, destinations: [destination] });
+  const endpoints = [loop, { address: LOCAL, port: server.number, weight: 1 }];
+  const port = await bed.forward(endpoints, { protocol: 'UDP' });
+  for (let count = 0; count < 4; count++) expect(await ask(await udpSocket(), port, 'x')).toBe('x');
 });
