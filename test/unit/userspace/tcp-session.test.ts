@@ -71,8 +71,8 @@ test('an endpoint that left during its attempt does not end the connection to th
   const server = await servers.server((socket) => void socket.pipe(socket));
   const refusing = { address: LOCAL, port: await freePort(), weight: 1 };
   await using bed = new SessionBed([refusing]);
-  const client = await bed.start({ drainMs: 30 }, () => bed.service.update(forwardedPort([server])));
-  await sleep(60);
+  const client = await bed.start({ drainMs: 200 }, () => bed.service.update(forwardedPort([server])));
+  await sleep(300);
   client.write('x');
   expect(
     await Promise.race([

@@ -35,6 +35,11 @@ async function ask(client: Socket, port: Port, text: string): Promise<string> {
   return String(answer);
 }
 
+/** Resolves when the engine has dropped a datagram. */
+async function dropped(bed: EngineBed): Promise<void> {
+  while (bed.engine.report().totals.droppedDatagrams === 0) await sleep(1);
+}
+
 function openSockets(): number {
   return readdirSync('/proc/self/fd').filter((fd) => {
     try {
@@ -66,10 +71,9 @@ test('an answer that the socket refuses is lost, and nothing else', async () => 
   const refused = jest.spyOn(Socket.prototype, 'send').mockImplementation(() => {
     throw new RangeError('refused');
   });
-  await sleep(20);
+  await dropped(bed);
   refused.mockRestore();
   expect(await ask(client, port, 'three')).toBe('three');
-  expect(bed.engine.report().totals.droppedDatagrams).toBeGreaterThan(0);
 });
 
 test('a port that is refused leaves no socket', async () => {
@@ -81,7 +85,7 @@ test('a port that is refused leaves no socket', async () => {
     await expect(listening).rejects.toMatchObject({ code: 'EADDRINUSE' });
   }
   await sleep(10);
-  expect(openSockets()).toBe(before);
+  expect(openSockets()).toBeLessThanOrEqual(before);
 });
 
 test('datagrams are dropped, and counted, while too many wait to be sent', async () => {
@@ -92,7 +96,7 @@ test('datagrams are dropped, and counted, while too many wait to be sent', async
   expect(await ask(client, port, 'one')).toBe('one');
   const queue = jest.spyOn(Socket.prototype, 'getSendQueueSize').mockReturnValue(300 * 1024);
   client.send('two', port, '127.0.0.1');
-  await sleep(20);
+  await dropped(bed);
   queue.mockReturnValue(0);
   expect(await ask(client, port, 'three')).toBe('three');
   expect(bed.engine.report().totals).toMatchObject({ droppedDatagrams: 1, bytesIn: 8, bytesOut: 8 });
