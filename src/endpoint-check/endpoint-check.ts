@@ -4,8 +4,8 @@ import {
   type ConnectResult,
   type EndpointState,
   NO_TRAFFIC,
-  TRUSTED,
   type Traffic,
+  UNKNOWN,
   afterConnect,
   afterLook,
   askAt,
@@ -71,7 +71,7 @@ export class EndpointCheck {
     }
     const after = new Map<RealServerKey, Checked>();
     for (const key of keys) {
-      const state = wasSilent(key) ? restored(now) : TRUSTED;
+      const state = wasSilent(key) ? restored(now) : UNKNOWN;
       after.set(key, before?.get(key) ?? { service, key, state, asking: false });
     }
     this.#services.set(service, after);
@@ -83,7 +83,7 @@ export class EndpointCheck {
     for (const [service, ofService] of traffic) {
       for (const checked of this.#services.get(service)?.values() ?? []) {
         const seen = ofService.get(checked.key);
-        if (seen === undefined && checked.state.kind === 'trusted') continue;
+        if (seen === undefined && isAtRest(checked.state)) continue;
         verdicts.push(...this.#change(checked, afterLook(checked.state, seen ?? NO_TRAFFIC, beganAt, now), now));
       }
     }
@@ -124,7 +124,7 @@ export class EndpointCheck {
 
   /** Whether only a look is missing for a verdict about an endpoint that was asked. */
   awaitsLook({ service, key }: Question): boolean {
-    return awaitsLook(this.#services.get(service)?.get(key)?.state ?? TRUSTED);
+    return awaitsLook(this.#services.get(service)?.get(key)?.state ?? UNKNOWN);
   }
 
   /** Returns the time of the next connect that is known; Infinity without one. */
@@ -155,7 +155,7 @@ export class EndpointCheck {
 
   /** Returns how many endpoints are in each state. */
   counts(): Readonly<Record<EndpointState['kind'], number>> {
-    const counts = { trusted: 0, suspected: 0, silent: 0 };
+    const counts = { unknown: 0, trusted: 0, suspected: 0, silent: 0 };
     for (const endpoints of this.#services.values()) {
       for (const { state } of endpoints.values()) counts[state.kind] += 1;
     }
@@ -185,4 +185,9 @@ export class EndpointCheck {
     }
     return [];
   }
+}
+
+/** Whether a look without traffic changes nothing. */
+function isAtRest({ kind }: EndpointState): boolean {
+  return kind === 'unknown' || kind === 'trusted';
 }

@@ -19,17 +19,29 @@ export type ConnectResult = 'answered' | 'refused' | 'unanswered' | 'not-sent';
 /** Earlier verdicts about an endpoint: one that is silent again and again must answer more often before it is trusted. */
 interface Past {
   readonly verdicts: number;
+  /** When the last one ended, or began if it holds. */
   readonly lastAt: number;
 }
 
 /** The state of an endpoint. Times are in ms of the monotonic clock. */
 export type EndpointState = { readonly past: Past } & (
   | {
+      /** It has not answered this node yet. A NetworkPolicy may close it to nodes, so its silence would say nothing. */
+      readonly kind: 'unknown';
+      /** Whether packets to it were counted since the last connect: only then it is asked. */
+      readonly hasTraffic: boolean;
+      readonly askFrom: number;
+      /** How long it is not asked after the next connect that it does not answer. */
+      readonly pauseMs: number;
+    }
+  | {
       readonly kind: 'trusted';
       /** Before this time, it is not suspected. */
       readonly suspectFrom: number;
       /** How long it is not suspected after the next connect that it answers. */
       readonly pauseMs: number;
+      /** Whether it was silent, and has not answered since. */
+      readonly onTrial: boolean;
     }
   | {
       readonly kind: 'suspected';
@@ -39,17 +51,22 @@ export type EndpointState = { readonly past: Past } & (
       readonly lookedAt: number;
       readonly unanswered: number;
       readonly pauseMs: number;
+      readonly onTrial: boolean;
     }
   | {
       readonly kind: 'silent';
       readonly since: number;
       readonly traffic: Traffic;
+      /** Whether it had answered this node before. */
+      readonly wasKnown: boolean;
       /** Unanswered connects since the verdict. */
       readonly unanswered: number;
       /** Connects in a row that it has answered since the verdict, and must answer to be trusted. */
       readonly answered: number;
       readonly needed: number;
       readonly askAt: number;
+      /** The first unanswered connect after this time ends the verdict, so that its clients' traffic tells anew. */
+      readonly trialAt: number;
     }
 );
 
@@ -64,25 +81,37 @@ const QUICK_ASKS = 5;
 /** Verdicts so long ago no longer count. */
 const FORGET_MS = 600_000;
 const MOST_NEEDED = 7;
+/** How long a first verdict lasts without an answer. Each verdict that follows lasts twice as long, up to LONGEST_MS. */
+const VERDICT_MS = 300_000;
+const LONGEST_MS = 1_800_000;
+/** How long a verdict of an earlier run lasts if traffic does not confirm it: time for some connects. */
+const RESTORED_MS = 15_000;
 
 const INNOCENT: Past = { verdicts: 0, lastAt: -Infinity };
 
-export const TRUSTED: EndpointState = {
-  kind: 'trusted',
-  suspectFrom: -Infinity,
+export const UNKNOWN: EndpointState = {
+  kind: 'unknown',
+  hasTraffic: false,
+  askFrom: -Infinity,
   pauseMs: ASK_AGAIN_MS,
   past: INNOCENT,
 };
 
-/** The state of an endpoint to which an earlier run of this program had let no new connections go: it is asked at once. */
+/**
+ * The state of an endpoint that has weight 0 since an earlier run of this program: it is asked at once. It may have been
+ * silent, or drained, and it may never have answered this node.
+ */
 export function restored(now: number): EndpointState {
-  const past = { verdicts: 1, lastAt: now };
-  return { kind: 'silent', since: now, traffic: NO_TRAFFIC, unanswered: 0, answered: 0, needed: 1, askAt: now, past };
+  const counts = { unanswered: 0, answered: 0, needed: 1, wasKnown: false };
+  const times = { since: now, askAt: now, trialAt: now + RESTORED_MS };
+  return { kind: 'silent', traffic: NO_TRAFFIC, ...counts, ...times, past: { verdicts: 1, lastAt: now } };
 }
 
 /** Returns the time of the next connect; Infinity without one. */
 export function askAt(state: EndpointState): number {
   switch (state.kind) {
+    case 'unknown':
+      return state.hasTraffic ? state.askFrom : Infinity;
     case 'trusted':
       return Infinity;
     case 'suspected':
@@ -106,18 +135,21 @@ export function awaitsLook(state: EndpointState): boolean {
  * @param beganAt when the read began
  */
 export function afterLook(state: EndpointState, traffic: Traffic, beganAt: number, now: number): EndpointState {
+  const hasAnswered = answersIn(traffic) > 0;
   switch (state.kind) {
+    case 'unknown':
+      return traffic.incomingPackets > 0 && !state.hasTraffic ? { ...state, hasTraffic: true } : state;
     case 'trusted':
-      if (!isDoubtful(traffic)) return answersIn(traffic) > 0 ? withoutPause(state) : state;
-      if (now < state.suspectFrom) return state;
-      return suspected(state, traffic, beganAt, now);
+      if (isDoubtful(traffic)) return now < state.suspectFrom ? state : suspected(state, traffic, beganAt, now);
+      if (!hasAnswered) return state;
+      return state.onTrial ? closedToNode(state.past, now) : withoutPause(state);
     case 'suspected':
-      if (answersIn(traffic) > 0)
-        return { kind: 'trusted', suspectFrom: now, pauseMs: state.pauseMs, past: state.past };
-      return judged({ ...state, traffic: sum(state.traffic, traffic), lookedAt: beganAt }, now);
+      if (!hasAnswered) return judged({ ...state, traffic: sum(state.traffic, traffic), lookedAt: beganAt }, now);
+      return state.onTrial ? closedToNode(state.past, now) : { ...trusted(state.past, now), pauseMs: state.pauseMs };
     case 'silent':
       // Its open connections are answered.
-      return answersIn(traffic) > 0 ? afterAnswer(state, now) : state;
+      if (hasAnswered) return afterAnswer(state, state.unanswered === 0 && state.wasKnown, now);
+      return isDoubtful(traffic) ? { ...state, trialAt: Math.max(state.trialAt, state.since + VERDICT_MS) } : state;
     default:
       return unreachable(state);
   }
@@ -125,16 +157,22 @@ export function afterLook(state: EndpointState, traffic: Traffic, beganAt: numbe
 
 /** Returns the state after a connect. */
 export function afterConnect(state: EndpointState, result: ConnectResult, now: number): EndpointState {
-  if (state.kind === 'trusted') return state;
-  if (result === 'not-sent') return trusted(state.past, now + ASK_AGAIN_MS);
-  const isAlive = result !== 'unanswered';
-  if (state.kind === 'suspected') {
-    return isAlive ? cleared(state, now) : judged({ ...state, unanswered: state.unanswered + 1 }, now);
+  const isAlive = result === 'answered' || result === 'refused';
+  switch (state.kind) {
+    case 'unknown':
+      return isAlive ? trusted(state.past, now) : stillUnknown(state, result, now);
+    case 'trusted':
+      return isAlive && state.onTrial ? { ...state, onTrial: false } : state;
+    case 'suspected':
+      if (isAlive) return cleared(state, now);
+      if (result === 'not-sent') return { ...trusted(state.past, now + ASK_AGAIN_MS), onTrial: state.onTrial };
+      return judged({ ...state, unanswered: state.unanswered + 1 }, now);
+    case 'silent':
+      if (isAlive) return afterAnswer(state, true, now);
+      return result === 'not-sent' || now >= state.trialAt ? ended(state, now) : stillSilent(state, now);
+    default:
+      return unreachable(state);
   }
-  if (isAlive) return afterAnswer(state, now);
-  const unanswered = state.unanswered + 1;
-  const pause = Math.min(SLOWEST_MS, ASK_AGAIN_MS * 2 ** Math.max(0, unanswered - QUICK_ASKS));
-  return { ...state, unanswered, answered: 0, askAt: now + pause };
 }
 
 /**
@@ -164,9 +202,21 @@ function answersIn({ connections, ...traffic }: Traffic): number {
   return ERROR_HEADERS.some((size) => Math.abs(more - size) < 1) ? 0 : outgoingPackets;
 }
 
+type Unknown = Extract<EndpointState, { kind: 'unknown' }>;
 type Trusted = Extract<EndpointState, { kind: 'trusted' }>;
 type Suspected = Extract<EndpointState, { kind: 'suspected' }>;
 type Silent = Extract<EndpointState, { kind: 'silent' }>;
+
+function stillUnknown(state: Unknown, result: ConnectResult, now: number): EndpointState {
+  if (result === 'not-sent') return { ...state, askFrom: now + ASK_AGAIN_MS };
+  const pauseMs = Math.min(VERDICT_MS, state.pauseMs * 2);
+  return { ...state, hasTraffic: false, askFrom: now + state.pauseMs, pauseMs };
+}
+
+/** The state of an endpoint that answers its clients, but has not answered this node lately: it is asked at once. */
+function closedToNode(past: Past, now: number): Unknown {
+  return { kind: 'unknown', hasTraffic: true, askFrom: now, pauseMs: ASK_AGAIN_MS, past };
+}
 
 /**
  * A suspect is silent if connects were not answered and, since the suspicion, nothing came back from it to its clients: one
@@ -177,31 +227,50 @@ function judged(suspect: Suspected, now: number): EndpointState {
   if (unanswered < UNANSWERED_TO_JUDGE || lookedAt - since < COUNTED_EVERY_MS) return suspect;
   const verdicts = now - past.lastAt < FORGET_MS ? past.verdicts + 1 : 1;
   const needed = Math.min(MOST_NEEDED, 2 * verdicts - 1);
-  const counts = { unanswered: 0, answered: 0, needed };
-  return { kind: 'silent', since: now, traffic, ...counts, askAt: now + ASK_AGAIN_MS, past: { verdicts, lastAt: now } };
+  const counts = { unanswered: 0, answered: 0, needed, wasKnown: true };
+  const trialAt = now + Math.min(LONGEST_MS, VERDICT_MS * 2 ** (verdicts - 1));
+  const times = { since: now, askAt: now + ASK_AGAIN_MS, trialAt };
+  return { kind: 'silent', traffic, ...counts, ...times, past: { verdicts, lastAt: now } };
 }
 
-function afterAnswer(state: Silent, now: number): EndpointState {
+function stillSilent(state: Silent, now: number): EndpointState {
+  const unanswered = state.unanswered + 1;
+  const pause = Math.min(SLOWEST_MS, ASK_AGAIN_MS * 2 ** Math.max(0, unanswered - QUICK_ASKS));
+  return { ...state, unanswered, answered: 0, askAt: now + pause };
+}
+
+/** @param isKnown whether it has answered this node, and not only its clients */
+function afterAnswer(state: Silent, isKnown: boolean, now: number): EndpointState {
   const answered = state.answered + 1;
-  if (answered >= state.needed) return trusted(state.past, now + ASK_AGAIN_MS);
-  return { ...state, answered, askAt: now + ASK_AGAIN_MS };
+  if (answered < state.needed) return { ...state, answered, askAt: now + ASK_AGAIN_MS };
+  const past = { ...state.past, lastAt: now };
+  return isKnown ? trusted(past, now + ASK_AGAIN_MS) : closedToNode(past, now);
 }
 
-function suspected({ pauseMs, past }: Trusted, traffic: Traffic, lookedAt: number, since: number): EndpointState {
-  return { kind: 'suspected', since, traffic, lookedAt, unanswered: 0, pauseMs, past };
+/** The state after a verdict that ends without an answer. */
+function ended({ past, wasKnown }: Silent, now: number): EndpointState {
+  const after = { ...past, lastAt: now };
+  return wasKnown
+    ? { ...trusted(after, now + ASK_AGAIN_MS), onTrial: true }
+    : { ...closedToNode(after, now + ASK_AGAIN_MS), hasTraffic: false };
+}
+
+function suspected(state: Trusted, traffic: Traffic, lookedAt: number, since: number): EndpointState {
+  const { pauseMs, onTrial, past } = state;
+  return { kind: 'suspected', since, traffic, lookedAt, unanswered: 0, pauseMs, onTrial, past };
 }
 
 /** Delays the next suspicion, so that a client cannot cause connects without end. */
 function cleared({ pauseMs, past }: Suspected, now: number): EndpointState {
-  return { kind: 'trusted', suspectFrom: now + pauseMs, pauseMs: Math.min(SLOWEST_MS, pauseMs * 2), past };
+  return { ...trusted(past, now + pauseMs), pauseMs: Math.min(SLOWEST_MS, pauseMs * 2) };
 }
 
 function withoutPause(state: Trusted): EndpointState {
   return state.pauseMs === ASK_AGAIN_MS ? state : trusted(state.past, state.suspectFrom);
 }
 
-function trusted(past: Past, suspectFrom: number): EndpointState {
-  return { kind: 'trusted', suspectFrom, pauseMs: ASK_AGAIN_MS, past };
+function trusted(past: Past, suspectFrom: number): Trusted {
+  return { kind: 'trusted', suspectFrom, pauseMs: ASK_AGAIN_MS, onTrial: false, past };
 }
 
 export function sum(a: Traffic, b: Traffic): Traffic {

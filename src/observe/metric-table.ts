@@ -226,11 +226,11 @@ const OWN = {
   kubeipvs_draining_real_servers: gauge([], 'Real servers with weight 0 whose last connections have not ended yet'),
   kubeipvs_checked_endpoints: gauge(
     ['state'],
-    'With --ipvs-endpoint-check: endpoints of the Services that ask for it, by state (trusted; suspected: no answer was counted; silent: connects from this node were not answered either)',
+    'With --ipvs-endpoint-check: endpoints of the Services that ask for it, by state (unknown: without an answer to this node so far, so not judged; trusted; suspected: no answer was counted; silent: connects from this node were not answered either)',
   ),
   kubeipvs_endpoint_connects_total: counter(
     ['result'],
-    'With --ipvs-endpoint-check: connects to suspected and silent endpoints by result (answered, refused, unanswered; not-sent: this node had no route or link)',
+    'With --ipvs-endpoint-check: connects to unknown, suspected and silent endpoints by result (answered, refused, unanswered; not-sent: this node had no route or link)',
   ),
   kubeipvs_watch_state: gauge(
     ['resource', 'state'],

@@ -135,8 +135,18 @@ async function scraped(series: string): Promise<number> {
   return Number(line?.slice(series.length + 1) ?? NaN);
 }
 
+const TRUSTED = 'kubeipvs_checked_endpoints{state="trusted"}';
 const SILENT = 'kubeipvs_checked_endpoints{state="silent"}';
 const REFUSED = 'kubeipvs_endpoint_connects_total{result="refused"}';
+
+/** Connects until so many endpoints have answered this node, which judges only those. */
+async function untilKnown(count: number, vip = VIP): Promise<void> {
+  const known = async (): Promise<boolean> => {
+    await client.probeTcp(vip, SERVICE_PORT, { timeoutMs: 500 });
+    return (await scraped(TRUSTED)) >= count;
+  };
+  await until(`${count} endpoints have answered this node`, known, 20_000);
+}
 
 /** A connection to each Pod. */
 async function holdEach(): Promise<ReadonlyMap<string, KeptConnection>> {
@@ -151,6 +161,7 @@ async function holdEach(): Promise<ReadonlyMap<string, KeptConnection>> {
 }
 
 test('new connections leave a silent endpoint, open ones stay, and it comes back when it answers', async () => {
+  await untilKnown(3);
   const held = await holdEach();
   expect(held.size).toBe(3);
   expect(await connectFor(2_000)).toMatchObject({ failed: 0 });
@@ -183,6 +194,7 @@ test('new connections leave a silent endpoint, open ones stay, and it comes back
 });
 
 test('a client with session affinity gets another endpoint; a restart keeps the silent one without new connections until it answers', async () => {
+  await untilKnown(4, AFFINE_VIP);
   const answer = await client.probeTcp(AFFINE_VIP, SERVICE_PORT);
   if (!answer.ok) throw new Error(answer.code);
   const pod = Number(answer.answeredBy.at(-1));
@@ -201,6 +213,7 @@ test('a client with session affinity gets another endpoint; a restart keeps the 
 });
 
 test('an endpoint is silent although IPVS counts ICMP errors about it as packets from it', async () => {
+  await untilKnown(PODS.length + 1);
   const pod = bed.pod(0, 1);
   await pod.exec(['ip', 'link', 'set', 'eth0', 'arp', 'off']);
   await node.exec(['ip', 'neigh', 'flush', 'all']);

@@ -9,17 +9,19 @@ import type { EndpointCheckerOptions } from '../../../src/daemon/endpoint-check/
 
 const [A, B, C] = ['10.244.0.5', '10.244.0.6', '10.244.0.7'] as const;
 
-/** One Service with three endpoints, after the first sync and its first look. */
+/** One Service with three endpoints, after the first sync, when each has answered this node. */
 async function started(
   change: Partial<EndpointCheckerOptions> = {},
   kernel = new FakeKernel(),
   silent: readonly string[] = [],
+  closedToNode: readonly string[] = [],
 ): Promise<CheckedEndpoints> {
   const bed = await CheckedEndpoints.on(kernel, change);
   for (const address of silent) bed.silent.add(address);
+  for (const address of closedToNode) bed.closedToNode.add(address);
   await bed.run.take(...listed([checkedService('web', '10.96.0.10')], [endpointsOf('web', [A, B, C])]));
   bed.checker.start();
-  await bed.pass(4_000);
+  await bed.pass(6_000);
   return bed;
 }
 
@@ -71,12 +73,45 @@ test('status and explain name a silent endpoint, since when, and why', async () 
   ]);
 });
 
-test('an endpoint that answers its clients, but not this node, is never silent', async () => {
-  const bed = await started();
-  bed.closedToNode.add(B);
+test('an endpoint that answers its clients is asked once; one that does not answer this node is never silent', async () => {
+  const bed = await started({}, new FakeKernel(), [], [B]);
+  await bed.pass(60_000);
+  expect(bed.connects.filter((address) => address !== B)).toEqual([A, C]);
+  // Of some packets of its clients, no answer is counted.
+  bed.silent.add(B);
   await bed.pass(60_000);
   expect(bed.weights()).toEqual({ [A]: 1, [B]: 1, [C]: 1 });
-  expect(bed.connects).toEqual([]);
+  expect(bed.checker.counts()).toEqual({ unknown: 1, trusted: 2, suspected: 0, silent: 0 });
+});
+
+test('a silent endpoint gets its weight back after five minutes, and loses it again when its clients get no answer', async () => {
+  const bed = await started();
+  bed.silent.add(B);
+  await bed.pass(8_000);
+  bed.isIdle = true;
+  await bed.pass(340_000);
+  expect(bed.weights()).toEqual({ [A]: 1, [B]: 1, [C]: 1 });
+  bed.isIdle = false;
+  await bed.pass(8_000);
+  expect(bed.weights()).toEqual({ [A]: 1, [B]: 0, [C]: 1 });
+});
+
+test('after a restart, an endpoint that does not answer this node gets its weight back after some connects', async () => {
+  const before = await started();
+  before.silent.add(B);
+  await before.pass(8_000);
+  before.checker.stop();
+  await before.run.reconciler.stop();
+
+  const after = await CheckedEndpoints.on(before.kernel);
+  after.isIdle = true;
+  after.closedToNode.add(B);
+  await after.run.take(...listed([checkedService('web', '10.96.0.10')], [endpointsOf('web', [A, B, C])]));
+  after.checker.start();
+  await after.pass(10_000);
+  expect(after.weights()).toEqual({ [A]: 1, [B]: 0, [C]: 1 });
+  await after.pass(10_000);
+  expect(after.weights()).toEqual({ [A]: 1, [B]: 1, [C]: 1 });
 });
 
 test('if more than half are silent, all are used', async () => {
@@ -105,7 +140,7 @@ test('observe reports a silent endpoint and changes nothing', async () => {
   expect(bed.run.log.lines.join('\n')).toMatch(
     /endpoint 10\.244\.0\.6:8080 does not answer.*endpoint-check observes only/,
   );
-  expect(bed.checker.counts()).toEqual({ trusted: 2, suspected: 0, silent: 1 });
+  expect(bed.checker.counts()).toEqual({ unknown: 0, trusted: 2, suspected: 0, silent: 1 });
 });
 
 test('an endpoint that the API removes and adds again is used at once', async () => {

@@ -30,7 +30,7 @@ test('connects are limited to a hundred in a second, and those of a Service with
   expect(check.takeDue(1_000)).toHaveLength(100);
 });
 
-test('an endpoint that was removed and added again is trusted, whatever an earlier connect says', () => {
+test('an endpoint that was removed and added again is used, whatever an earlier connect says', () => {
   const check = new EndpointCheck();
   const [key] = keys(1) as [RealServerKey];
   check.setEndpoints(WEB, new Set([key]), 0, () => true);
@@ -39,7 +39,7 @@ test('an endpoint that was removed and added again is trusted, whatever an earli
   check.setEndpoints(WEB, new Set(), 1);
   check.setEndpoints(WEB, new Set([key]), 2);
   expect(check.connected(question!, 'unanswered', 1_000)).toEqual([]);
-  expect(check.counts()).toEqual({ trusted: 1, suspected: 0, silent: 0 });
+  expect(check.counts()).toEqual({ unknown: 1, trusted: 0, suspected: 0, silent: 0 });
 });
 
 test('looks come soon after the kernel has summed up its counters, and seldom without traffic', () => {

@@ -3,8 +3,8 @@ import {
   type ConnectResult,
   type EndpointState,
   NO_TRAFFIC,
-  TRUSTED,
   type Traffic,
+  UNKNOWN,
   afterConnect,
   afterLook,
   askAt,
@@ -16,6 +16,9 @@ function traffic(connections: number, incomingPackets: number, outgoingPackets: 
   const bytes = { incomingBytes: incomingPackets * 60, outgoingBytes: outgoingPackets * size };
   return { connections, incomingPackets, outgoingPackets, ...bytes };
 }
+
+/** An endpoint that has answered this node. */
+const TRUSTED = afterConnect(UNKNOWN, 'answered', -Infinity);
 
 /** 3 connections of which nothing came back. */
 const UNANSWERED = traffic(3, 6, 0);
@@ -37,6 +40,30 @@ const TO_SILENT: readonly Step[] = [
   [2_000, 'unanswered'],
   [2_000, UNANSWERED],
 ];
+
+function later(ms: number, steps: readonly Step[]): Step[] {
+  return steps.map(([at, what]) => [ms + at, what]);
+}
+
+/** The state at a time until which each connect is unanswered. */
+function unanswered(from: EndpointState, until: number): EndpointState {
+  let state = from;
+  while (state.kind === 'silent' && state.askAt + 1_000 <= until) {
+    state = afterConnect(state, 'unanswered', state.askAt + 1_000);
+  }
+  return state;
+}
+
+/** How long an endpoint that does not answer stays silent, in ms. */
+function silentFor(from: EndpointState): number {
+  let state = from;
+  let [since, now] = [0, 0];
+  while (state.kind === 'silent') {
+    [since, now] = [state.since, state.askAt + 1_000];
+    state = afterConnect(state, 'unanswered', now);
+  }
+  return now - since;
+}
 
 describe('an endpoint', () => {
   test.each<readonly [string, readonly Step[], EndpointState['kind']]>([
@@ -159,10 +186,7 @@ describe('an endpoint', () => {
     let state: EndpointState = TRUSTED;
     const needed: number[] = [];
     for (const begin of [0, 60_000, 120_000, 180_000, 240_000, 900_000]) {
-      state = play(
-        TO_SILENT.map(([at, what]): Step => [begin + at, what]),
-        state,
-      );
+      state = play(later(begin, TO_SILENT), state);
       for (let answers = 1; ; answers++) {
         state = afterConnect(state, 'answered', begin + 2_000 + answers * 2_000);
         if (state.kind !== 'silent') {
@@ -175,8 +199,7 @@ describe('an endpoint', () => {
   });
 
   test('must give its answers in a row', () => {
-    const again = TO_SILENT.map(([at, what]): Step => [60_000 + at, what]);
-    const twice = play([...TO_SILENT, [4_000, 'answered'], ...again]);
+    const twice = play([...TO_SILENT, [4_000, 'answered'], ...later(60_000, TO_SILENT)]);
     const steps: Step[] = [
       [64_000, 'answered'],
       [66_000, 'answered'],
@@ -191,5 +214,59 @@ describe('an endpoint', () => {
   test('that an earlier run had found silent is asked at once, and trusted after one answer', () => {
     expect(askAt(restored(5))).toBe(5);
     expect(afterConnect(restored(5), 'answered', 6).kind).toBe('trusted');
+  });
+
+  test('that has weight 0 from an earlier run is used after some unanswered connects, unless packets to it have no answer', () => {
+    expect(silentFor(restored(0))).toBeLessThan(25_000);
+    expect(unanswered(restored(0), 600_000).kind).toBe('unknown');
+    expect(silentFor(afterLook(restored(0), traffic(0, 1, 0), 2_000, 2_000))).toBeGreaterThan(299_000);
+  });
+
+  test('that has never answered this node is asked when it gets traffic, less and less often, and never judged', () => {
+    expect(askAt(UNKNOWN)).toBe(Infinity);
+    expect(askAt(afterLook(UNKNOWN, NO_TRAFFIC, 0, 0))).toBe(Infinity);
+    let state: EndpointState = UNKNOWN;
+    const asked: number[] = [];
+    for (let now = 0; now < 1_500_000; now += 500) {
+      state = afterLook(state, UNANSWERED, now, now);
+      expect(state.kind).toBe('unknown');
+      if (askAt(state) > now) continue;
+      asked.push(now / 1_000);
+      state = afterConnect(state, 'unanswered', now);
+    }
+    expect(asked).toEqual([0, 2, 6, 14, 30, 62, 126, 254, 510, 810, 1_110, 1_410]);
+    expect(play(TO_SILENT, afterConnect(state, 'refused', -1)).kind).toBe('silent');
+  });
+
+  test('that a NetworkPolicy closes to nodes gets its weight back, and is not judged again when it answers its clients', () => {
+    // A client ended its connection with RST, and the policy is younger than the last answer to this node.
+    const silent = play(TO_SILENT);
+    expect(silentFor(silent)).toBeLessThan(340_000);
+    const onTrial = unanswered(silent, 400_000);
+    expect(onTrial.kind).toBe('trusted');
+    const closed = play([[402_000, ANSWERED], [402_000, 'unanswered'], ...later(404_000, TO_SILENT)], onTrial);
+    expect(closed.kind).toBe('unknown');
+    expect(play([[500_000, 'answered'], ...later(502_000, TO_SILENT)], closed).kind).toBe('silent');
+  });
+
+  test('whose open connections are answered, but no connect from this node, is not judged until it answers this node', () => {
+    const state = play([...TO_SILENT, [4_000, 'unanswered'], [5_000, traffic(0, 1, 1)]]);
+    expect(state.kind).toBe('unknown');
+    expect(askAt(state)).toBe(5_000);
+  });
+
+  test('that stays silent loses its verdict twice as late each time, at most half an hour, and is silent again after two connects', () => {
+    let state = TRUSTED;
+    const minutes: number[] = [];
+    let now = 0;
+    for (let verdicts = 0; verdicts < 5; verdicts++) {
+      state = play(later(now, TO_SILENT), state);
+      expect(state.kind).toBe('silent');
+      const lasts = silentFor(state);
+      minutes.push(Math.round(lasts / 60_000));
+      now += 2_000 + lasts + 10_000;
+      state = unanswered(state, now);
+    }
+    expect(minutes).toEqual([5, 10, 20, 30, 30]);
   });
 });
