@@ -184,22 +184,50 @@ function isDoubtful(traffic: Traffic): boolean {
   return traffic.incomingPackets > 0 && (answers === 0 || answers < traffic.connections);
 }
 
-/** The headers that an ICMP error adds to the packet that it is about (IPv4 and ICMP, IPv6 and ICMPv6), in bytes. */
-const ERROR_HEADERS = [28, 48];
+/** What bounds the size of an ICMP error about a packet, in bytes, by IP version. */
+interface ErrorSize {
+  /** The headers that the error adds to the packet (IPv4 and ICMP, IPv6 and ICMPv6). */
+  readonly headers: number;
+  /** The size of the smallest TCP packet. */
+  readonly least: number;
+  /** The largest error that Linux sends (net/ipv4/icmp.c, net/ipv6/icmp.c). */
+  readonly most: number;
+}
+
+const ERROR_SIZES: readonly ErrorSize[] = [
+  { headers: 28, least: 40, most: 576 },
+  { headers: 48, least: 60, most: 1_280 },
+];
+/** The largest packet that is expected in most networks, in bytes. */
+const FULL_PACKET = 1_500;
 /** An answered connection has at least as many packets from the endpoint. */
 const ANSWERS_OF_CONNECTION = 3;
 
 /**
  * Returns the number of packets that came from the endpoint. IPVS also counts the ICMP errors by which routers and this node
- * say that the endpoint cannot be reached. Only their mean size tells: the headers, and that of the packets to the endpoint.
- * This node sends them 3 s after these packets (ARP), so that there may be none to it at that time.
+ * say that the endpoint cannot be reached. Only their mean size tells. This node sends them 3 s after the packets that they
+ * are about (ARP), so that there may be none to the endpoint at that time. Answers of the same size count as errors; then the
+ * endpoint is asked, and answers.
  */
 function answersIn({ connections, ...traffic }: Traffic): number {
   const { incomingPackets, outgoingPackets } = traffic;
   if (outgoingPackets === 0 || incomingPackets === 0) return 0;
   if (connections > 0 && outgoingPackets >= ANSWERS_OF_CONNECTION * connections) return outgoingPackets;
-  const more = traffic.outgoingBytes / outgoingPackets - traffic.incomingBytes / incomingPackets;
-  return ERROR_HEADERS.some((size) => Math.abs(more - size) < 1) ? 0 : outgoingPackets;
+  const about = traffic.incomingBytes / incomingPackets;
+  const size = traffic.outgoingBytes / outgoingPackets;
+  const areErrors = ERROR_SIZES.some((bounds) =>
+    about + bounds.headers < bounds.most
+      ? Math.abs(size - about - bounds.headers) < 1
+      : outgoingPackets <= incomingPackets && mayBeCut(size, about, bounds),
+  );
+  return areErrors ? 0 : outgoingPackets;
+}
+
+/** Whether errors about packets of a mean size, of which some are cut, may have this mean size: small packets lower it. */
+function mayBeCut(size: number, about: number, { headers, least, most }: ErrorSize): boolean {
+  const fullShare = Math.min(1, (about - least) / (FULL_PACKET - least));
+  const lowest = least + headers + fullShare * (most - least - headers);
+  return size > lowest - 1 && size < most + 1;
 }
 
 type Unknown = Extract<EndpointState, { kind: 'unknown' }>;

@@ -17,6 +17,12 @@ function traffic(connections: number, incomingPackets: number, outgoingPackets: 
   return { connections, incomingPackets, outgoingPackets, ...bytes };
 }
 
+/** Packets of open connections to an endpoint, and from it, of these sizes. */
+function sized(incomingPackets: number, to: number, outgoingPackets: number, from: number): Traffic {
+  const bytes = { incomingBytes: incomingPackets * to, outgoingBytes: outgoingPackets * from };
+  return { connections: 0, incomingPackets, outgoingPackets, ...bytes };
+}
+
 /** An endpoint that has answered this node. */
 const TRUSTED = afterConnect(UNKNOWN, 'answered', -Infinity);
 
@@ -89,6 +95,27 @@ describe('an endpoint', () => {
     ['of which routers say so over IPv6 is suspected', [[0, traffic(3, 6, 5, 108)]], 'suspected'],
     ['with as many packets of another size is trusted', [[0, traffic(3, 6, 6, 90)]], 'trusted'],
     ['with more packets than such errors is trusted', [[0, traffic(3, 12, 9, 88)]], 'trusted'],
+    [
+      'of which routers say so, cut to 576 bytes, about full packets is suspected',
+      [[0, sized(6, 1_500, 5, 576)]],
+      'suspected',
+    ],
+    [
+      'of which routers say so, cut to 1,280 bytes, about full packets over IPv6 is suspected',
+      [[0, sized(6, 1_500, 6, 1_280)]],
+      'suspected',
+    ],
+    ['of which routers say so about packets of two sizes is suspected', [[0, sized(4, 780, 4, 332)]], 'suspected'],
+    ['that confirms full packets is trusted', [[0, sized(9, 1_500, 6, 60)]], 'trusted'],
+    ['with more packets of 576 bytes than came to it is trusted', [[0, sized(5, 1_500, 6, 576)]], 'trusted'],
+    [
+      'whose answers have the size of errors answers this node, and is trusted',
+      [
+        [0, sized(6, 100, 6, 128)],
+        [10, 'answered'],
+      ],
+      'trusted',
+    ],
     [
       'that cannot be reached is silent while routers say so',
       [
@@ -236,6 +263,12 @@ describe('an endpoint', () => {
     }
     expect(asked).toEqual([0, 2, 6, 14, 30, 62, 126, 254, 510, 810, 1_110, 1_410]);
     expect(play(TO_SILENT, afterConnect(state, 'refused', -1)).kind).toBe('silent');
+  });
+
+  test('whose answers have the size of errors, and that a NetworkPolicy closes to nodes, is never judged', () => {
+    const steps = Array.from({ length: 60 }, (_, at): Step => [at * 2_000, sized(6, 100, 6, 128)]);
+    const asked = steps.flatMap((step): Step[] => [step, [step[0] + 1_000, 'unanswered']]);
+    expect(play(asked, UNKNOWN).kind).toBe('unknown');
   });
 
   test('that a NetworkPolicy closes to nodes gets its weight back, and is not judged again when it answers its clients', () => {
