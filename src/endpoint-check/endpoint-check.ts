@@ -1,5 +1,6 @@
 import type { NamespacedName } from '../base/service/names.ts';
 import { type Endpoint, type RealServerKey, realServerOf } from '../state/real-server.ts';
+import { DueQueue } from './due-queue.ts';
 import {
   type ConnectResult,
   type EndpointState,
@@ -13,6 +14,7 @@ import {
   restored,
 } from './endpoint-state.ts';
 import type { TrafficOf } from './traffic-since.ts';
+import { Turns } from './turns.ts';
 
 /** Connects that may be sent within a second, to all endpoints together. */
 const MOST_IN_SECOND = 100;
@@ -23,6 +25,8 @@ interface Checked {
   readonly key: RealServerKey;
   state: EndpointState;
   asking: boolean;
+  /** When the next connect is to be sent; Infinity without one. */
+  dueAt: number;
 }
 
 /** An endpoint to connect to. */
@@ -50,6 +54,9 @@ export interface SilentEndpoint {
 /** Decides which endpoints are silent, from counters and connects that others read and send. */
 export class EndpointCheck {
   readonly #services = new Map<NamespacedName, Map<RealServerKey, Checked>>();
+  readonly #later = new DueQueue<Checked>();
+  /** Endpoints whose time has come. */
+  readonly #due = new Turns<Checked>();
   /** When each connect of the last second was sent. */
   readonly #sent: number[] = [];
 
@@ -65,16 +72,16 @@ export class EndpointCheck {
     wasSilent: (key: RealServerKey) => boolean = () => false,
   ): void {
     const before = this.#services.get(service);
-    if (keys.size === 0) {
-      this.#services.delete(service);
-      return;
-    }
     const after = new Map<RealServerKey, Checked>();
     for (const key of keys) {
       const state = wasSilent(key) ? restored(now) : UNKNOWN;
-      after.set(key, before?.get(key) ?? { service, key, state, asking: false });
+      const checked = before?.get(key) ?? { service, key, state, asking: false, dueAt: Infinity };
+      after.set(key, checked);
+      this.#plan(checked);
     }
-    this.#services.set(service, after);
+    for (const [key, checked] of before ?? []) if (!after.has(key)) this.#planAt(checked, Infinity);
+    if (after.size === 0) this.#services.delete(service);
+    else this.#services.set(service, after);
   }
 
   /** Must be called after each look. @param beganAt when the reading of its counters began */
@@ -90,27 +97,19 @@ export class EndpointCheck {
     return verdicts;
   }
 
-  /** Returns the endpoints to connect to now, one of each Service in turn. Each needs a call of connected(). */
+  /** Returns the endpoints to connect to now, one of each namespace in turn. Each needs a call of connected(). */
   takeDue(now: number): readonly Question[] {
-    const room = this.#room(now);
-    const due: Checked[] = [];
-    const waiting = Array.from(this.#services.values(), (endpoints) => this.#due(endpoints, now));
-    for (let rank = 0; due.length < room; rank++) {
-      const next = waiting.flatMap((ofService) => ofService.slice(rank, rank + 1));
-      if (next.length === 0) break;
-      due.push(...next.slice(0, room - due.length));
-    }
-    // The Services that were asked come last the next time.
-    for (const { service } of due) {
-      const endpoints = this.#services.get(service);
-      if (endpoints === undefined || !this.#services.delete(service)) continue;
-      this.#services.set(service, endpoints);
-    }
-    for (const checked of due) {
+    for (let next = this.#later.take(now); next !== undefined; next = this.#later.take(now)) this.#due.add(next);
+    const taken: Checked[] = [];
+    for (let room = this.#room(now); room > 0; room--) {
+      const checked = this.#due.take();
+      if (checked === undefined) break;
       checked.asking = true;
+      this.#planAt(checked, Infinity);
       this.#sent.push(now);
+      taken.push(checked);
     }
-    return due;
+    return taken;
   }
 
   /** Must be called with the result of each connect. Returns the change of the verdict, if there is one. */
@@ -129,10 +128,7 @@ export class EndpointCheck {
 
   /** Returns the time of the next connect that is known; Infinity without one. */
   dueAt(now: number): number {
-    let next = Infinity;
-    for (const endpoints of this.#services.values()) {
-      for (const { asking, state } of endpoints.values()) if (!asking) next = Math.min(next, askAt(state));
-    }
+    const next = this.#due.isEmpty ? this.#later.nextAt : now;
     const [first] = this.#sent;
     return first !== undefined && this.#room(now) === 0 ? Math.max(next, first + 1000) : next;
   }
@@ -162,8 +158,17 @@ export class EndpointCheck {
     return counts;
   }
 
-  #due(endpoints: ReadonlyMap<RealServerKey, Checked>, now: number): Checked[] {
-    return Array.from(endpoints.values()).filter(({ asking, state }) => !asking && askAt(state) <= now);
+  #plan(checked: Checked): void {
+    this.#planAt(checked, checked.asking ? Infinity : askAt(checked.state));
+  }
+
+  /** Does nothing if the time is the same, so that an endpoint keeps its turn. */
+  #planAt(checked: Checked, at: number): void {
+    if (at === checked.dueAt) return;
+    checked.dueAt = at;
+    this.#due.delete(checked);
+    if (at === Infinity) this.#later.delete(checked);
+    else this.#later.set(checked, at);
   }
 
   /** Returns how many connects the budget allows. */
@@ -175,6 +180,7 @@ export class EndpointCheck {
   #change(checked: Checked, state: EndpointState, now: number): readonly Verdict[] {
     const before = checked.state;
     checked.state = state;
+    this.#plan(checked);
     const { service, key } = checked;
     const about = { service, endpoint: realServerOf(key) };
     if (before.kind !== 'silent' && state.kind === 'silent') {

@@ -1,10 +1,10 @@
-import type { NamespacedName } from '../base/service/names.ts';
+import { type NamespacedName, splitName } from '../base/service/names.ts';
 import { type RealServerKey, realServerKey } from '../state/real-server.ts';
 import type { RealServerStats, VirtualServerStats } from '../state/server-stats.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import { NO_TRAFFIC, type Traffic, sum } from './endpoint-state.ts';
 
-/** Virtual servers whose real servers are read in one look. The Services that were read longest ago come first. */
+/** Virtual servers whose real servers are read in one look. One Service of each namespace in turn, those that were read longest ago first. */
 const MOST_READ = 2_000;
 
 /** A virtual server as it was last read. */
@@ -43,7 +43,7 @@ export class TrafficSince {
     const looked: NamespacedName[] = [];
     const ids: VirtualServerId[] = [];
     let anyGrew = false;
-    for (const service of this.#longestAgoFirst(services)) {
+    for (const service of this.#inTurn(services)) {
       const before = this.#services.get(service);
       const after: Reads = new Map();
       const grown: VirtualServerId[] = [];
@@ -86,10 +86,21 @@ export class TrafficSince {
     return traffic;
   }
 
-  #longestAgoFirst(services: ReadonlyMap<NamespacedName, readonly VirtualServerId[]>): NamespacedName[] {
+  #inTurn(services: ReadonlyMap<NamespacedName, readonly VirtualServerId[]>): NamespacedName[] {
     for (const service of this.#services.keys()) if (!services.has(service)) this.#services.delete(service);
-    return [...Array.from(services.keys()).filter((name) => !this.#services.has(name)), ...this.#services.keys()];
+    const unread = Array.from(services.keys()).filter((name) => !this.#services.has(name));
+    return inTurn([...unread, ...this.#services.keys()]);
   }
+}
+
+/** Returns the first Service of each namespace, then the second of each, and so on. */
+function inTurn(services: readonly NamespacedName[]): NamespacedName[] {
+  const namespaces = Map.groupBy(services, (service) => splitName(service).namespace);
+  const turns: NamespacedName[][] = [];
+  for (const ofNamespace of namespaces.values()) {
+    for (const [turn, service] of ofNamespace.entries()) (turns[turn] ??= []).push(service);
+  }
+  return turns.flat();
 }
 
 /** Returns the traffic of Services that got no packet. */

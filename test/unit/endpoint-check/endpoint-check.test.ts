@@ -30,6 +30,32 @@ test('connects are limited to a hundred in a second, and those of a Service with
   expect(check.takeDue(1_000)).toHaveLength(100);
 });
 
+test('a namespace with many Services that are due does not hold up others', () => {
+  const check = new EndpointCheck();
+  const many = Array.from({ length: 6_000 }, (_, at) => namespacedName('many', `s${at}`));
+  const one = new Set(keys(1));
+  for (const service of many) check.setEndpoints(service, one, 0, () => true);
+  for (let now = 0; now < 5_000; now += 1_000) {
+    for (const question of check.takeDue(now)) check.connected(question, 'unanswered', now + 500);
+  }
+  check.setEndpoints(WEB, one, 5_000, () => true);
+  const taken = check.takeDue(5_000);
+  expect(taken).toHaveLength(100);
+  expect(taken.some(({ service }) => service === WEB)).toBe(true);
+  // Those that were asked come after those that were not.
+  const asked = new Set(taken.map(({ service }) => service));
+  expect(check.takeDue(6_000).filter(({ service }) => asked.has(service))).toEqual([]);
+});
+
+test('a connect that is due goes to no endpoint that was removed, and a change of others keeps it', () => {
+  const check = new EndpointCheck();
+  const [first, second, third] = keys(3) as [RealServerKey, RealServerKey, RealServerKey];
+  check.setEndpoints(WEB, new Set([first, second]), 0, () => true);
+  check.setEndpoints(WEB, new Set([second, third]), 1, () => true);
+  expect(check.takeDue(1).map(({ key }) => key)).toEqual([second, third]);
+  expect(check.dueAt(1)).toBe(Infinity);
+});
+
 test('an endpoint that was removed and added again is used, whatever an earlier connect says', () => {
   const check = new EndpointCheck();
   const [key] = keys(1) as [RealServerKey];

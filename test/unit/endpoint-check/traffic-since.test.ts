@@ -67,3 +67,17 @@ test('a look reads 2,000 virtual servers at most; the Services that were left ou
   expect(second.services.slice(0, 1_000)).toEqual([...services.keys()].slice(2_000));
   expect(second.services.filter((name) => first.services.includes(name))).toHaveLength(1_000);
 });
+
+test('a namespace with many Services does not delay the reads of others', () => {
+  const since = new TrafficSince();
+  const names = Array.from({ length: 6_000 }, (_, at) => namespacedName('many', `s${at}`));
+  const services = new Map(
+    [...names, WEB].map((name, at) => [name, [vsId(`10.96.${at >> 8}.${at & 255}`, 80)]] as const),
+  );
+  const ids = [...services.values()].flat();
+  for (let packets = 1; packets < 4; packets++) {
+    const stats = new Map(ids.map((id) => [virtualServerKey(id), counters(1, packets, 0)]));
+    const { services: looked } = since.begin(services, stats);
+    expect([looked.length, looked.includes(WEB)]).toEqual([2_000, true]);
+  }
+});
