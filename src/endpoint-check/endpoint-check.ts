@@ -9,6 +9,7 @@ import {
   UNKNOWN,
   afterConnect,
   afterLook,
+  afterUnknown,
   askAt,
   awaitsLook,
   restored,
@@ -91,7 +92,11 @@ export class EndpointCheck {
       for (const checked of this.#services.get(service)?.values() ?? []) {
         const seen = ofService.get(checked.key);
         if (seen === undefined && isAtRest(checked.state)) continue;
-        verdicts.push(...this.#change(checked, afterLook(checked.state, seen ?? NO_TRAFFIC, beganAt, now), now));
+        const after =
+          seen === 'unknown'
+            ? afterUnknown(checked.state, now)
+            : afterLook(checked.state, seen ?? NO_TRAFFIC, beganAt, now);
+        verdicts.push(...this.#change(checked, after, now));
       }
     }
     return verdicts;

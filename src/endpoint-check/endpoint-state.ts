@@ -155,6 +155,11 @@ export function afterLook(state: EndpointState, traffic: Traffic, beganAt: numbe
   }
 }
 
+/** Returns the state after a read that does not tell the traffic since the previous one: answers in it may be missing. */
+export function afterUnknown(state: EndpointState, now: number): EndpointState {
+  return state.kind === 'suspected' ? { ...state, since: now, lookedAt: now } : state;
+}
+
 /** Returns the state after a connect. */
 export function afterConnect(state: EndpointState, result: ConnectResult, now: number): EndpointState {
   const isAlive = result === 'answered' || result === 'refused';

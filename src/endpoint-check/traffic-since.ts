@@ -20,8 +20,11 @@ type Reads = Map<VirtualServerKey, Read>;
 
 const UNREAD: Read = { packets: undefined, grew: false, servers: new Map() };
 
-/** The traffic of the endpoints of each Service in a look. An endpoint without traffic may be absent. */
-export type TrafficOf = ReadonlyMap<NamespacedName, ReadonlyMap<RealServerKey, Traffic>>;
+/**
+ * The traffic of the endpoints of each Service in a look. An endpoint without traffic may be absent. It is unknown when its
+ * counters began anew since the last read.
+ */
+export type TrafficOf = ReadonlyMap<NamespacedName, ReadonlyMap<RealServerKey, Traffic | 'unknown'>>;
 
 /** The Services of a look, and the virtual servers to read. */
 export interface Look {
@@ -47,10 +50,14 @@ export class TrafficSince {
       const before = this.#services.get(service);
       const after: Reads = new Map();
       const grown: VirtualServerId[] = [];
+      let wasLost = false;
       for (const id of services.get(service) ?? []) {
         const key = virtualServerKey(id);
         const packets = stats.get(key)?.incomingPackets;
-        if (packets === undefined) continue;
+        if (packets === undefined) {
+          wasLost ||= before?.has(key) === true;
+          continue;
+        }
         const last = before?.get(key) ?? UNREAD;
         const grew = packets !== last.packets;
         anyGrew ||= grew;
@@ -58,32 +65,42 @@ export class TrafficSince {
         after.set(key, { ...last, packets, grew });
       }
       if (grown.length > 0 && ids.length > 0 && ids.length + grown.length > MOST_READ) continue;
-      ids.push(...grown);
-      looked.push(service);
       this.#services.delete(service);
       this.#services.set(service, after);
+      if (wasLost) continue;
+      ids.push(...grown);
+      looked.push(service);
     }
     return { services: looked, ids, grew: anyGrew };
   }
 
   /** Ends a look. Returns the growth of the counters of each endpoint since the last read. */
-  end({ services }: Look, read: ReadonlyMap<VirtualServerKey, readonly RealServerStats[]>): TrafficOf {
-    const traffic = new Map<NamespacedName, ReadonlyMap<RealServerKey, Traffic>>();
-    for (const service of services) {
-      const sums = new Map<RealServerKey, Traffic>();
-      traffic.set(service, sums);
-      const reads = this.#services.get(service);
-      for (const [key, before] of reads ?? []) {
-        const stats = read.get(key);
-        if (stats === undefined) continue;
-        const servers = new Map(stats.map((server) => [realServerKey(server), trafficOf(server)]));
-        reads?.set(key, { ...before, servers });
-        for (const [of, now] of servers) {
-          sums.set(of, sum(sums.get(of) ?? NO_TRAFFIC, growth(before.servers.get(of), now)));
-        }
+  end({ services, ids }: Look, read: ReadonlyMap<VirtualServerKey, readonly RealServerStats[]>): TrafficOf {
+    const traffic = new Map<NamespacedName, ReadonlyMap<RealServerKey, Traffic | 'unknown'>>();
+    const gone = new Set(ids.map(virtualServerKey).filter((key) => !read.has(key)));
+    for (const service of services) traffic.set(service, this.#growthOf(service, read, gone));
+    return traffic;
+  }
+
+  #growthOf(
+    service: NamespacedName,
+    read: ReadonlyMap<VirtualServerKey, readonly RealServerStats[]>,
+    gone: ReadonlySet<VirtualServerKey>,
+  ): ReadonlyMap<RealServerKey, Traffic | 'unknown'> {
+    const sums = new Map<RealServerKey, Traffic | 'unknown'>();
+    const reads = this.#services.get(service);
+    for (const [key, before] of reads ?? []) {
+      const stats = gone.has(key) ? [] : read.get(key);
+      if (stats === undefined) continue;
+      const servers = new Map(stats.map((server) => [realServerKey(server), trafficOf(server)]));
+      reads?.set(key, { ...before, servers });
+      for (const of of new Set([...before.servers.keys(), ...servers.keys()])) {
+        const grown = growth(before.servers.get(of), servers.get(of));
+        const known = sums.get(of) ?? NO_TRAFFIC;
+        sums.set(of, grown === 'unknown' || known === 'unknown' ? 'unknown' : sum(known, grown));
       }
     }
-    return traffic;
+    return sums;
   }
 
   #inTurn(services: ReadonlyMap<NamespacedName, readonly VirtualServerId[]>): NamespacedName[] {
@@ -114,14 +131,20 @@ function trafficOf({ connections, ...server }: RealServerStats): Traffic {
 }
 
 /** The counters begin anew when another program resets them, or when a real server is added again. */
-function growth(last: Traffic | undefined, now: Traffic): Traffic {
-  if (last === undefined) return NO_TRAFFIC;
-  if (now.incomingPackets < last.incomingPackets || now.outgoingPackets < last.outgoingPackets) return NO_TRAFFIC;
+function growth(last: Traffic | undefined, now: Traffic | undefined): Traffic | 'unknown' {
+  if (last === undefined || now === undefined || beganAnew(last, now)) return 'unknown';
   return {
-    connections: Math.max(0, now.connections - last.connections),
+    connections: now.connections - last.connections,
     incomingPackets: now.incomingPackets - last.incomingPackets,
     outgoingPackets: now.outgoingPackets - last.outgoingPackets,
     incomingBytes: now.incomingBytes - last.incomingBytes,
     outgoingBytes: now.outgoingBytes - last.outgoingBytes,
   };
+}
+
+function beganAnew(last: Traffic, now: Traffic): boolean {
+  const { connections, incomingPackets, outgoingPackets } = now;
+  return (
+    connections < last.connections || incomingPackets < last.incomingPackets || outgoingPackets < last.outgoingPackets
+  );
 }

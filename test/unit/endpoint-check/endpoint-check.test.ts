@@ -56,6 +56,27 @@ test('a connect that is due goes to no endpoint that was removed, and a change o
   expect(check.dueAt(1)).toBe(Infinity);
 });
 
+test('a look that does not know the traffic of a suspect is no sign that nothing came back', () => {
+  const check = new EndpointCheck();
+  const [key] = keys(1) as [RealServerKey];
+  const looked = (traffic: typeof UNANSWERED | 'unknown', at: number) =>
+    check.looked(new Map([[WEB, new Map([[key, traffic]])]]), at, at);
+  const ask = (result: 'answered' | 'unanswered', at: number) => {
+    for (const question of check.takeDue(at)) check.connected(question, result, at);
+  };
+  check.setEndpoints(WEB, new Set([key]), 0);
+  looked(UNANSWERED, 0);
+  ask('answered', 0);
+  looked(UNANSWERED, 2_000);
+  ask('unanswered', 3_000);
+  ask('unanswered', 4_000);
+  looked('unknown', 4_000);
+  looked(UNANSWERED, 5_000);
+  expect(check.silentOf(WEB).size).toBe(0);
+  looked(UNANSWERED, 6_000);
+  expect(check.silentOf(WEB).size).toBe(1);
+});
+
 test('an endpoint that was removed and added again is used, whatever an earlier connect says', () => {
   const check = new EndpointCheck();
   const [key] = keys(1) as [RealServerKey];

@@ -26,10 +26,10 @@ function look(since: TrafficSince, ids: readonly VirtualServerId[], ...counts: r
   return { read: begun.ids.length, grew: begun.grew, traffic: since.end(begun, read).get(WEB)?.get(KEY) };
 }
 
-test('traffic is the growth since the last look, over all virtual servers; the first look only remembers', () => {
+test('traffic is the growth since the last look, over all virtual servers; before the first look, it is unknown', () => {
   const since = new TrafficSince();
   const ids = [vsId('10.96.0.1', 80), vsId('192.168.0.1', 30_080)];
-  expect(look(since, ids, 5, 20, 18)).toMatchObject({ read: 2, traffic: { incomingPackets: 0 } });
+  expect(look(since, ids, 5, 20, 18)).toMatchObject({ read: 2, traffic: 'unknown' });
   expect(look(since, ids, 6, 24, 22)).toMatchObject({
     grew: true,
     traffic: { connections: 2, incomingPackets: 8, outgoingPackets: 8 },
@@ -43,12 +43,40 @@ test('a virtual server without packets is read once more, because the kernel may
   expect(reads).toEqual([1, 1, 0, 1, 1, 0]);
 });
 
-test('counters that another program has reset count from then on', () => {
+test('after another program has reset the counters, the traffic is unknown once, and then their growth', () => {
   const since = new TrafficSince();
   const ids = [vsId('10.96.0.1', 80)];
   look(since, ids, 5, 20, 18);
-  expect(look(since, ids, 1, 2, 0).traffic).toMatchObject({ connections: 0, incomingPackets: 0, outgoingPackets: 0 });
+  expect(look(since, ids, 1, 2, 0).traffic).toBe('unknown');
   expect(look(since, ids, 2, 4, 0).traffic).toMatchObject({ connections: 1, incomingPackets: 2, outgoingPackets: 0 });
+});
+
+test('the traffic of a real server that is removed and added again is unknown', () => {
+  const since = new TrafficSince();
+  const ids = [vsId('10.96.0.1', 80)];
+  const [id] = ids as [VirtualServerId];
+  look(since, ids, 5, 20, 18);
+  const begun = since.begin(new Map([[WEB, ids]]), new Map([[virtualServerKey(id), counters(5, 24, 18)]]));
+  expect(
+    since
+      .end(begun, new Map([[virtualServerKey(id), []]]))
+      .get(WEB)
+      ?.get(KEY),
+  ).toBe('unknown');
+  expect(look(since, ids, 5, 28, 26).traffic).toBe('unknown');
+  // Its virtual server is gone when it is to be read.
+  const next = since.begin(new Map([[WEB, ids]]), new Map([[virtualServerKey(id), counters(5, 30, 26)]]));
+  expect(since.end(next, new Map()).get(WEB)?.get(KEY)).toBe('unknown');
+});
+
+test('a look leaves out a Service of which a virtual server is gone, and that of one which comes is unknown', () => {
+  const since = new TrafficSince();
+  const ids = [vsId('10.96.0.1', 80)];
+  look(since, ids, 5, 20, 18);
+  expect(since.begin(new Map([[WEB, ids]]), new Map()).services).toEqual([]);
+  // It cannot be created: nothing is missing since the last look.
+  expect(since.begin(new Map([[WEB, ids]]), new Map()).services).toEqual([WEB]);
+  expect(look(since, ids, 6, 24, 22).traffic).toBe('unknown');
 });
 
 test('a look reads 2,000 virtual servers at most; the Services that were left out come first the next time', () => {
