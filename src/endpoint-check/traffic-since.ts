@@ -50,15 +50,18 @@ export class TrafficSince {
       const before = this.#services.get(service);
       const after: Reads = new Map();
       const grown: VirtualServerId[] = [];
-      let wasLost = false;
       for (const id of services.get(service) ?? []) {
         const key = virtualServerKey(id);
         const packets = stats.get(key)?.incomingPackets;
+        const last = before?.get(key) ?? UNREAD;
         if (packets === undefined) {
-          wasLost ||= before?.has(key) === true;
+          // It is gone. Its counters since the last read are not known: the read will not find it.
+          if (last.servers.size > 0) {
+            grown.push(id);
+            after.set(key, { ...UNREAD, servers: last.servers });
+          }
           continue;
         }
-        const last = before?.get(key) ?? UNREAD;
         const grew = packets !== last.packets;
         anyGrew ||= grew;
         if (grew || last.grew) grown.push(id);
@@ -67,7 +70,6 @@ export class TrafficSince {
       if (grown.length > 0 && ids.length > 0 && ids.length + grown.length > MOST_READ) continue;
       this.#services.delete(service);
       this.#services.set(service, after);
-      if (wasLost) continue;
       ids.push(...grown);
       looked.push(service);
     }
