@@ -233,7 +233,7 @@ export class EndpointChecker implements EndpointVerdicts {
   }
 
   #tell(verdicts: readonly Verdict[]): void {
-    const { acts, log, onJudged, onSilent } = this.#options;
+    const { acts, onJudged, onSilent } = this.#options;
     const services = new Set<NamespacedName>();
     for (const { service, endpoint, isSilent, afterMs, traffic } of verdicts) {
       services.add(service);
@@ -245,7 +245,10 @@ export class EndpointChecker implements EndpointVerdicts {
           message: `endpoint ${name} does not answer: ${trafficText(traffic)}, nor did it answer this node; ${then}`,
         });
       } else {
-        log.info(`endpoint ${name} answers again after ${Math.round(afterMs / 1000)} s`, { service });
+        this.#warnings.info(service, {
+          reason: 'endpoint-silent',
+          message: `endpoint ${name} answers again after ${Math.round(afterMs / 1000)} s`,
+        });
       }
     }
     for (const service of services) {

@@ -12,7 +12,7 @@ interface Bucket {
   /** The number of lines that may be logged, as of `at`. */
   lines: number;
   at: number;
-  /** The number of warnings since the last line that were not logged. */
+  /** The number of lines since the last one that were not logged. */
   omitted: number;
 }
 
@@ -27,7 +27,16 @@ export class WarningLog {
     this.#clock = clock;
   }
 
-  warn(service: NamespacedName, { reason, message }: PlanWarning): void {
+  warn(service: NamespacedName, warning: PlanWarning): void {
+    this.#tell('warn', service, warning);
+  }
+
+  /** Logs that a warning is over. It takes the place of a warning. */
+  info(service: NamespacedName, end: PlanWarning): void {
+    this.#tell('info', service, end);
+  }
+
+  #tell(level: 'warn' | 'info', service: NamespacedName, { reason, message }: PlanWarning): void {
     const { namespace } = splitName(service);
     const bucket = this.#bucketOf(namespace);
     if (bucket.lines < 1) {
@@ -36,9 +45,9 @@ export class WarningLog {
     }
     bucket.lines -= 1;
     if (bucket.omitted > 0) {
-      this.#log.warn(`${counted(bucket.omitted, 'warning')} about Services of namespace ${namespace} not logged`);
+      this.#log.warn(`${counted(bucket.omitted, 'line')} about Services of namespace ${namespace} not logged`);
     }
-    this.#log.warn(message, { service, reason });
+    this.#log[level](message, { service, reason });
     if (bucket.lines < 1 && bucket.omitted === 0) {
       this.#log.warn(`too many warnings about Services of namespace ${namespace}: run explain for one of them`);
     }

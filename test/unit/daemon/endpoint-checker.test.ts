@@ -114,6 +114,21 @@ test('after a restart, an endpoint that does not answer this node gets its weigh
   expect(after.weights()).toEqual({ [A]: 1, [B]: 1, [C]: 1 });
 });
 
+test('endpoints that become silent and answer again all the time do not fill the log', async () => {
+  const bed = await started();
+  for (let times = 0; times < 30; times++) {
+    bed.silent.add(A).add(B).add(C);
+    await bed.pass(7_000);
+    bed.silent.clear();
+    await bed.pass(20_000);
+  }
+  // 90 verdicts begin and end. The log takes 20 lines at once, and one more in ten seconds.
+  expect(bed.told.length).toBeGreaterThan(80);
+  const lines = bed.run.log.lines.filter((line) => /does not answer|answers again/.test(line));
+  expect(lines.length).toBeGreaterThan(80);
+  expect(lines.length).toBeLessThan(110);
+});
+
 test('if more than half are silent, all are used', async () => {
   const bed = await started();
   bed.silent.add(A).add(B);

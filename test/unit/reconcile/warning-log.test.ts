@@ -33,7 +33,7 @@ test('a Service whose annotation changes all the time has one warning in ten sec
   // A minute: 20 lines, then 5, each with the number of those left out before it.
   const logged = log.lines.flatMap((line) => /^warn: bad (\d+)$/.exec(line)?.[1] ?? []);
   const omitted = log.lines.flatMap(
-    (line) => /^warn: (\d+) warnings about .* tenant not logged$/.exec(line)?.[1] ?? [],
+    (line) => /^warn: (\d+) lines about .* tenant not logged$/.exec(line)?.[1] ?? [],
   );
   expect([logged.length, omitted.length, log.lines.length]).toEqual([25, 5, 31]);
   const sum = omitted.reduce((total, count) => total + Number(count), 0);
@@ -47,5 +47,5 @@ test('after a quiet time, a namespace has all its lines again', () => {
   const before = log.lines.length;
   for (let i = 0; i < 19; i++) warn('tenant', `again ${i}`);
   expect(log.lines.slice(before)).toHaveLength(20);
-  expect(log.lines[before]).toBe('warn: 10 warnings about Services of namespace tenant not logged');
+  expect(log.lines[before]).toBe('warn: 10 lines about Services of namespace tenant not logged');
 });
