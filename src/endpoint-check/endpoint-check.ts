@@ -33,16 +33,26 @@ interface Checked {
 /** An endpoint to connect to. */
 export type Question = Pick<Checked, 'service' | 'key'>;
 
+/** Why a verdict ends: an answer, a connect that this node could not send, or no answer for so long that it is on trial. */
+type End = 'answer' | 'not-sent' | 'trial';
+
 /** A verdict about an endpoint, or its end. */
 export interface Verdict {
   readonly service: NamespacedName;
   readonly endpoint: Endpoint;
-  readonly isSilent: boolean;
-  /** How long its verdict held, in ms; 0 if it begins. */
-  readonly afterMs: number;
+  /** Undefined if it begins. */
+  readonly end: { readonly why: End; readonly afterMs: number } | undefined;
   /** The traffic that was counted before the verdict. */
   readonly traffic: Traffic;
 }
+
+/** Why a verdict ends if it ends with the result of a connect. */
+const ENDS: Readonly<Record<ConnectResult, End>> = {
+  answered: 'answer',
+  refused: 'answer',
+  unanswered: 'trial',
+  'not-sent': 'not-sent',
+};
 
 /** An endpoint that does not answer. */
 export interface SilentEndpoint {
@@ -96,7 +106,7 @@ export class EndpointCheck {
           seen === 'unknown'
             ? afterUnknown(checked.state, now)
             : afterLook(checked.state, seen ?? NO_TRAFFIC, beganAt, now);
-        verdicts.push(...this.#change(checked, after, now));
+        verdicts.push(...this.#change(checked, after, 'answer', now));
       }
     }
     return verdicts;
@@ -123,7 +133,7 @@ export class EndpointCheck {
     // The endpoint may have been removed meanwhile, and added again.
     if (checked === undefined || checked !== question) return [];
     checked.asking = false;
-    return this.#change(checked, afterConnect(checked.state, result, now), now);
+    return this.#change(checked, afterConnect(checked.state, result, now), ENDS[result], now);
   }
 
   /** Whether only a look is missing for a verdict about an endpoint that was asked. */
@@ -182,17 +192,17 @@ export class EndpointCheck {
     return MOST_IN_SECOND - this.#sent.length;
   }
 
-  #change(checked: Checked, state: EndpointState, now: number): readonly Verdict[] {
+  #change(checked: Checked, state: EndpointState, why: End, now: number): readonly Verdict[] {
     const before = checked.state;
     checked.state = state;
     this.#plan(checked);
     const { service, key } = checked;
     const about = { service, endpoint: realServerOf(key) };
     if (before.kind !== 'silent' && state.kind === 'silent') {
-      return [{ ...about, isSilent: true, afterMs: 0, traffic: state.traffic }];
+      return [{ ...about, end: undefined, traffic: state.traffic }];
     }
     if (before.kind === 'silent' && state.kind !== 'silent') {
-      return [{ ...about, isSilent: false, afterMs: now - before.since, traffic: before.traffic }];
+      return [{ ...about, end: { why, afterMs: now - before.since }, traffic: before.traffic }];
     }
     return [];
   }

@@ -1,5 +1,6 @@
 import { counted } from '../../base/text/counted.ts';
 import { errorText } from '../../base/text/error-text.ts';
+import { unreachable } from '../../base/unreachable.ts';
 import type { NamespacedName } from '../../base/service/names.ts';
 import {
   EndpointCheck,
@@ -235,21 +236,12 @@ export class EndpointChecker implements EndpointVerdicts {
   #tell(verdicts: readonly Verdict[]): void {
     const { acts, onJudged, onSilent } = this.#options;
     const services = new Set<NamespacedName>();
-    for (const { service, endpoint, isSilent, afterMs, traffic } of verdicts) {
+    for (const verdict of verdicts) {
+      const { service, end } = verdict;
       services.add(service);
-      const name = formatRealServer(endpoint);
-      if (isSilent) {
-        const then = acts ? 'new connections go to others' : 'endpoint-check observes only';
-        this.#warnings.warn(service, {
-          reason: 'endpoint-silent',
-          message: `endpoint ${name} does not answer: ${trafficText(traffic)}, nor did it answer this node; ${then}`,
-        });
-      } else {
-        this.#warnings.info(service, {
-          reason: 'endpoint-silent',
-          message: `endpoint ${name} answers again after ${Math.round(afterMs / 1000)} s`,
-        });
-      }
+      const warning = { reason: 'endpoint-silent', message: textOf(verdict, acts) };
+      if (end === undefined) this.#warnings.warn(service, warning);
+      else this.#warnings.info(service, warning);
     }
     for (const service of services) {
       onSilent(service, this.#check.silentOf(service).size, this.#services.get(service)?.endpoints ?? 0);
@@ -257,5 +249,24 @@ export class EndpointChecker implements EndpointVerdicts {
     if (!acts || services.size === 0) return;
     if (this.#early === undefined) onJudged(services);
     else for (const service of services) this.#early.add(service);
+  }
+}
+
+function textOf({ endpoint, end, traffic }: Verdict, acts: boolean): string {
+  const name = `endpoint ${formatRealServer(endpoint)}`;
+  if (end === undefined) {
+    const then = acts ? 'new connections go to others' : 'endpoint-check observes only';
+    return `${name} does not answer: ${trafficText(traffic)}, nor did it answer this node; ${then}`;
+  }
+  const seconds = Math.round(end.afterMs / 1000);
+  switch (end.why) {
+    case 'answer':
+      return `${name} answers again after ${seconds} s`;
+    case 'not-sent':
+      return `${name} counts as answering after ${seconds} s: this node cannot send connects to it now`;
+    case 'trial':
+      return `${name} counts as answering on trial: it has not answered for ${seconds} s`;
+    default:
+      return unreachable(end.why);
   }
 }

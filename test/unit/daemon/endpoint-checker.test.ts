@@ -91,6 +91,10 @@ test('a silent endpoint gets its weight back after five minutes, and loses it ag
   bed.isIdle = true;
   await bed.pass(340_000);
   expect(bed.weights()).toEqual({ [A]: 1, [B]: 1, [C]: 1 });
+  expect(bed.run.log.lines.join('\n')).toMatch(
+    /info: endpoint 10\.244\.0\.6:8080 counts as answering on trial: it has not answered for 3\d\d s/,
+  );
+  expect(bed.run.log.lines.join('\n')).not.toContain('answers again');
   bed.isIdle = false;
   await bed.pass(8_000);
   expect(bed.weights()).toEqual({ [A]: 1, [B]: 0, [C]: 1 });
@@ -145,6 +149,19 @@ test('while this node has no link, no endpoint is silent', async () => {
   bed.isUnplugged = true;
   await bed.pass(30_000);
   expect([...bed.checker.silent()]).toEqual([]);
+});
+
+test('when this node loses its link, verdicts end, and the log says why', async () => {
+  const bed = await started();
+  bed.silent.add(B);
+  await bed.pass(8_000);
+  bed.isUnplugged = true;
+  await bed.pass(4_000);
+  expect([...bed.checker.silent()]).toEqual([]);
+  expect(bed.run.log.lines.join('\n')).toMatch(
+    /info: endpoint 10\.244\.0\.6:8080 counts as answering after \d+ s: this node cannot send connects to it now/,
+  );
+  expect(bed.run.log.lines.join('\n')).not.toContain('answers again');
 });
 
 test('observe reports a silent endpoint and changes nothing', async () => {
