@@ -127,14 +127,14 @@ export class EndpointChecker implements EndpointVerdicts {
     this.#packets = undefined;
     if (keys.size === 0) this.#services.delete(service);
     else this.#services.set(service, { ids: checked.map(({ virtualServer }) => virtualServer), endpoints: keys.size });
-    this.#check.setEndpoints(service, keys, this.#options.clock.now(), (key) => left.has(key));
+    this.#setEndpoints(service, keys, left);
     if (left.size > 0) this.#askNext();
     return this.#options.acts ? withoutSilent(plan, this.#check.silentOf(service)) : plan;
   }
 
   deleted(service: NamespacedName): void {
     this.#services.delete(service);
-    this.#check.setEndpoints(service, new Set(), this.#options.clock.now());
+    this.#setEndpoints(service, new Set());
   }
 
   silent(): Iterable<SilentEndpoint> {
@@ -143,6 +143,22 @@ export class EndpointChecker implements EndpointVerdicts {
 
   counts(): Readonly<Record<EndpointState['kind'], number>> {
     return this.#check.counts();
+  }
+
+  #setEndpoints(
+    service: NamespacedName,
+    keys: ReadonlySet<RealServerKey>,
+    left: ReadonlySet<RealServerKey> = new Set(),
+  ): void {
+    const before = this.#check.silentOf(service);
+    this.#check.setEndpoints(service, keys, this.#options.clock.now(), (key) => left.has(key));
+    const after = this.#check.silentOf(service);
+    if (Array.from(before).some((key) => !after.has(key))) this.#tellSilent(service);
+  }
+
+  #tellSilent(service: NamespacedName): void {
+    const all = this.#services.get(service)?.endpoints ?? 0;
+    this.#options.onSilent(service, this.#check.silentOf(service).size, all);
   }
 
   #lookIn(ms: number): void {
@@ -234,7 +250,7 @@ export class EndpointChecker implements EndpointVerdicts {
   }
 
   #tell(verdicts: readonly Verdict[]): void {
-    const { acts, onJudged, onSilent } = this.#options;
+    const { acts, onJudged } = this.#options;
     const services = new Set<NamespacedName>();
     for (const verdict of verdicts) {
       const { service, end } = verdict;
@@ -243,9 +259,7 @@ export class EndpointChecker implements EndpointVerdicts {
       if (end === undefined) this.#warnings.warn(service, warning);
       else this.#warnings.info(service, warning);
     }
-    for (const service of services) {
-      onSilent(service, this.#check.silentOf(service).size, this.#services.get(service)?.endpoints ?? 0);
-    }
+    for (const service of services) this.#tellSilent(service);
     if (!acts || services.size === 0) return;
     if (this.#early === undefined) onJudged(services);
     else for (const service of services) this.#early.add(service);

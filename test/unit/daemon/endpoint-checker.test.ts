@@ -1,6 +1,6 @@
 import { expect, jest, test } from '@jest/globals';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
-import { listed, service } from '../../support/objects.ts';
+import { listed, meta, service } from '../../support/objects.ts';
 import { CheckedEndpoints, checkedService, endpointsOf } from '../../support/checked-endpoints.ts';
 import { statusLines } from '../../../src/command/status.ts';
 import type { ServiceReply, StatusReply } from '../../../src/explain/replies.ts';
@@ -185,6 +185,18 @@ test('an endpoint that the API removes and adds again is used at once', async ()
   bed.silent.delete(B);
   await change([A, B, C]);
   expect(bed.weights()).toEqual({ [A]: 1, [B]: 1, [C]: 1 });
+});
+
+test('when a silent endpoint or its Service is removed, the Event is about those that remain, or is withdrawn', async () => {
+  const bed = await started();
+  bed.silent.add(A).add(B);
+  await bed.pass(8_000);
+  expect(bed.told.at(-1)).toBe('default/web 2/3');
+  const applied = { type: 'applied', object: endpointsOf('web', [A, C]) } as const;
+  await bed.run.take({ kind: 'endpoint-slice', event: applied });
+  expect(bed.told.at(-1)).toBe('default/web 1/2');
+  await bed.run.take({ kind: 'service', event: { type: 'deleted', object: meta('web') } });
+  expect(bed.told.at(-1)).toBe('default/web 0/0');
 });
 
 test('a restart keeps weight 0 until the endpoint answers, which it is asked at once', async () => {
