@@ -32,9 +32,7 @@ test('a Service whose annotation changes all the time has one warning in ten sec
   }
   // A minute: 20 lines, then 5, each with the number of those left out before it.
   const logged = log.lines.flatMap((line) => /^warn: bad (\d+)$/.exec(line)?.[1] ?? []);
-  const omitted = log.lines.flatMap(
-    (line) => /^warn: (\d+) lines about .* tenant not logged$/.exec(line)?.[1] ?? [],
-  );
+  const omitted = log.lines.flatMap((line) => /^warn: (\d+) lines about .* tenant not logged$/.exec(line)?.[1] ?? []);
   expect([logged.length, omitted.length, log.lines.length]).toEqual([25, 5, 31]);
   const sum = omitted.reduce((total, count) => total + Number(count), 0);
   expect(logged.length + sum).toBe(Number(logged.at(-1)) + 1);
