@@ -241,9 +241,9 @@ type Suspected = Extract<EndpointState, { kind: 'suspected' }>;
 type Silent = Extract<EndpointState, { kind: 'silent' }>;
 
 function stillUnknown(state: Unknown, result: ConnectResult, now: number): EndpointState {
-  if (result === 'not-sent') return { ...state, askFrom: now + ASK_AGAIN_MS };
-  const pauseMs = Math.min(VERDICT_MS, state.pauseMs * 2);
-  return { ...state, hasTraffic: false, askFrom: now + state.pauseMs, pauseMs };
+  const asked = { ...state, hasTraffic: false };
+  if (result === 'not-sent') return { ...asked, askFrom: now + ASK_AGAIN_MS };
+  return { ...asked, askFrom: now + state.pauseMs, pauseMs: Math.min(VERDICT_MS, state.pauseMs * 2) };
 }
 
 /** The state of an endpoint that answers its clients, but has not answered this node lately: it is asked at once. */
