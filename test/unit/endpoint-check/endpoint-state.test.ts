@@ -271,6 +271,18 @@ describe('an endpoint', () => {
     expect(play(asked, UNKNOWN).kind).toBe('unknown');
   });
 
+  test('that this node does not know and cannot reach is asked again after 2 s, when it gets traffic', () => {
+    const state = play(
+      [
+        [0, UNANSWERED],
+        [100, 'not-sent'],
+      ],
+      UNKNOWN,
+    );
+    expect(askAt(state)).toBe(Infinity);
+    expect(askAt(afterLook(state, UNANSWERED, 1_000, 1_000))).toBe(2_100);
+  });
+
   test('that a NetworkPolicy closes to nodes gets its weight back, and is not judged again when it answers its clients', () => {
     // A client ended its connection with RST, and the policy is younger than the last answer to this node.
     const silent = play(TO_SILENT);
