@@ -3,7 +3,7 @@ import { isAdmitted, isExternal } from './claims.ts';
 import { always, forSender, isAlways, isFromNode, isHairpin } from './ends.ts';
 import type { IntendedChange } from './intended.ts';
 import { internalLocal, keptSource, policyLocal } from './local-policy.ts';
-import { allNodeAddresses, loopback, primaryWithoutAddress, unservedAddresses } from './node-ports.ts';
+import { allNodeAddresses, loopback, loopback6, primaryWithoutAddress, unservedAddresses } from './node-ports.ts';
 
 /** kube-proxy masquerades what comes back to its sender only if the EndpointSlice names this node. */
 const unplacedHairpin: IntendedChange = {
@@ -89,19 +89,15 @@ const ownRejected: IntendedChange = {
   },
 };
 
-const COMMON: readonly IntendedChange[] = [
-  primaryWithoutAddress,
-  loopback,
-  internalLocal,
-  ownConnections,
-  claimedInTwoWays,
-];
+const COMMON: readonly IntendedChange[] = [internalLocal, ownConnections, claimedInTwoWays];
 
 export const NFTABLES_DIFFERENCES: readonly IntendedChange[] = [
   allNodeAddresses,
   unplacedHairpin,
   policyLocal,
   keptSource,
+  primaryWithoutAddress,
+  loopback,
   ...COMMON,
   changedAffinity,
   claimedTwice,
@@ -112,6 +108,8 @@ export const IPTABLES_DIFFERENCES: readonly IntendedChange[] = [
   policyLocal,
   ownRejected,
   restrictedWithoutEndpoints,
+  primaryWithoutAddress,
+  loopback6,
   ...COMMON,
   claimedTwice,
 ];

@@ -1,5 +1,13 @@
 import { type Cidr, cidrContains, cidrOf, parseCidr } from '../../../src/base/cidr.ts';
-import { type IpAddress, familyOf, isLinkLocal6, isLoopback, isUnspecified, parseIp } from '../../../src/base/ip.ts';
+import {
+  type IpAddress,
+  familyOf,
+  isIp4,
+  isLinkLocal6,
+  isLoopback,
+  isUnspecified,
+  parseIp,
+} from '../../../src/base/ip.ts';
 import type { Case } from '../case/case.ts';
 import { isSamePort } from './claims.ts';
 import { always, isAlways, isFromNode } from './ends.ts';
@@ -11,14 +19,23 @@ function isNodePort({ claims }: Target): boolean {
   return claims.some(({ kind }) => kind === 'node port');
 }
 
+/** The engine serves them, of which packets show nothing. */
 export const loopback: IntendedChange = {
   name: 'node ports at loopback and link-local addresses',
   section: 'NodePorts on loopback',
-  change: (theirs, { probe: { target } }) => {
-    const isConcerned = isLoopback(target.address) || isLinkLocal6(target.address);
-    return isNodePort(target) && isConcerned ? always('here') : theirs;
-  },
+  change: (theirs, { probe: { target } }) =>
+    isNodePort(target) && isOnNodeOnly(target.address) ? always('here') : theirs,
 };
+
+/** In iptables mode, rules serve node ports at 127.0.0.1. */
+export const loopback6: IntendedChange = {
+  ...loopback,
+  change: (theirs, situation) => (isIp4(situation.probe.target.address) ? theirs : loopback.change(theirs, situation)),
+};
+
+function isOnNodeOnly(address: IpAddress): boolean {
+  return isLoopback(address) || isLinkLocal6(address);
+}
 
 /** The networks of an address's family that nodePortAddresses selects. */
 function networksOfFamily(address: IpAddress, given: Case): readonly Cidr[] {
