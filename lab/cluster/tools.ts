@@ -8,10 +8,10 @@ import type { ClusterState } from './state-file.ts';
 export async function writeTools(folder: ClusterFolder, cache: Cache, state: ClusterState): Promise<readonly string[]> {
   const enter = `exec nsenter --net=${state.netns} --`;
   const kubectl = path.join(folder.root, 'kubectl');
-  await writeScript(kubectl, `${enter} ${state.kubectl} --kubeconfig=${state.kubeconfig} "$@"`);
+  await writeScript(kubectl, `${enter} ${quoted(state.kubectl)} ${quoted(`--kubeconfig=${state.kubeconfig}`)} "$@"`);
   const shell = path.join(folder.root, 'node-shell');
   const cases = state.nodes.map(({ name, addresses }) => `  ${name}) address=${addresses[0]} ;;`);
-  const environment = dropbearEnvironment(cache).join(' ');
+  const environment = dropbearEnvironment(cache).map(quoted).join(' ');
   await writeScript(
     shell,
     [
@@ -22,7 +22,7 @@ export async function writeTools(folder: ClusterFolder, cache: Cache, state: Clu
       'shift',
       'terminal=-T',
       'if [ $# -eq 0 ] && [ -t 0 ]; then terminal=-t; fi',
-      `${enter} env ${environment} dbclient -q -y -y $terminal -i ${doorKeyOf(folder)} "root@$address" "$@"`,
+      `${enter} env ${environment} dbclient -q -y -y $terminal -i ${quoted(doorKeyOf(folder))} "root@$address" "$@"`,
     ].join('\n'),
   );
   return [
@@ -30,6 +30,11 @@ export async function writeTools(folder: ClusterFolder, cache: Cache, state: Clu
     `${path.relative('', shell)} node-1              # a shell there, or a command after the name`,
     `ls ${path.relative('', folder.logs)}                 # of the control plane; of each node in a folder`,
   ];
+}
+
+/** A word of a shell: the checkout's path may have spaces. */
+function quoted(word: string): string {
+  return `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 async function writeScript(file: string, text: string): Promise<void> {
