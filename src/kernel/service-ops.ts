@@ -1,6 +1,5 @@
-import { constants } from 'node:os';
 import type { ServerOp } from '../state/op.ts';
-import { type OpFailure, failureOf } from '../state/outcome.ts';
+import type { OpFailure } from '../state/outcome.ts';
 import {
   type Endpoint,
   FORWARDING,
@@ -11,12 +10,13 @@ import {
 } from '../state/real-server.ts';
 import { VS_PERSISTENT, type VirtualServer, type VirtualServerId, borrows } from '../state/virtual-server.ts';
 import { isIp4 } from '../base/ip.ts';
+import { type RefusedOp, type ServerDraft, applyOps } from './apply-ops.ts';
 
 /** A virtual server as modes that translate addresses have it: its endpoints are chosen at random. */
 export interface ServiceState {
   /** Seconds of session affinity; 0: none. Without endpoints, connections are rejected, and it is 0. */
   readonly affinity: number;
-  /** Ordered by index (see removeEndpoint). */
+  /** Ordered by index (see ServiceDraft.drop). */
   readonly endpoints: readonly Endpoint[];
   /** See VirtualServer. */
   readonly list?: VirtualServerId | undefined;
@@ -38,63 +38,18 @@ export interface AppliedOps {
 
 /** Applies operations to a virtual server. A failed operation does not stop the others. */
 export function applyServiceOps(before: ServiceState | undefined, ops: Iterable<ServerOp>): AppliedOps {
-  const failures: OpFailure[] = [];
   const draft = new ServiceDraft(before);
-  for (const op of ops) {
-    const error = applyOp(draft, op);
-    if (error !== undefined)
-      failures.push(failureOf(op, { errno: constants.errno[error], code: error, text: TEXTS[error] }));
-  }
+  const failures = applyOps(draft, ops);
   return { after: draft.state(), settings: draft.settings, failures };
 }
 
-type ErrorName = 'ESRCH' | 'ENOENT' | 'EOPNOTSUPP';
-
-const TEXTS: Readonly<Record<ErrorName, string>> = {
-  ESRCH: 'the virtual server does not exist',
-  ENOENT: 'it does not exist',
-  EOPNOTSUPP: 'this mode forwards with NAT, to random endpoints, and remembers single clients only',
+const UNSUPPORTED: RefusedOp = {
+  code: 'EOPNOTSUPP',
+  text: 'this mode forwards with NAT, to random endpoints, and remembers single clients only',
 };
 
-/** Applies one operation. Returns why it is not possible; undefined if it is. */
-function applyOp(draft: ServiceDraft, op: ServerOp): ErrorName | undefined {
-  switch (op.kind) {
-    case 'add-virtual-server':
-      return setSettings(draft, op.virtualServer);
-    case 'edit-virtual-server':
-      return draft.exists ? setSettings(draft, op.virtualServer) : 'ESRCH';
-    case 'delete-virtual-server':
-      draft.remove();
-      return undefined;
-    case 'add-real-server':
-      return draft.exists ? setServer(draft, op.realServer) : 'ESRCH';
-    case 'edit-real-server':
-      if (!draft.exists) return 'ESRCH';
-      return draft.has(op.realServer) ? setServer(draft, op.realServer) : 'ENOENT';
-    case 'delete-real-server':
-      draft.removeEndpoint(op.realServer);
-      return undefined;
-  }
-}
-
-function setSettings(draft: ServiceDraft, server: VirtualServer): ErrorName | undefined {
-  const { scheduler, flags, prefix, address } = server;
-  const possible = scheduler === RANDOM && (flags & ~VS_PERSISTENT) === 0 && prefix === (isIp4(address) ? 32 : 128);
-  if (!possible) return 'EOPNOTSUPP';
-  draft.set(server);
-  return undefined;
-}
-
-/** A real server without weight gets no connections, so it is not among the endpoints. */
-function setServer(draft: ServiceDraft, server: RealServer): ErrorName | undefined {
-  if (forwardingOf(server) !== FORWARDING.nat) return 'EOPNOTSUPP';
-  if (server.weight === 0) draft.removeEndpoint(server);
-  else draft.addEndpoint(server);
-  return undefined;
-}
-
 /** A virtual server that operations change. A service may have thousands of endpoints, so none of them copies the list. */
-class ServiceDraft {
+class ServiceDraft implements ServerDraft {
   /** Undefined: it does not exist. */
   #head: Omit<ServiceState, 'endpoints'> | undefined;
   #settings: VirtualServer | undefined;
@@ -115,11 +70,15 @@ class ServiceDraft {
     return this.#settings;
   }
 
-  /** Sets the settings. Creates the virtual server if it does not exist. With the list of another one, it has no endpoints of its own. */
-  set(settings: VirtualServer): void {
+  /** With the list of another virtual server, it has no endpoints of its own. */
+  set(settings: VirtualServer): RefusedOp | undefined {
+    const { scheduler, flags, prefix, address } = settings;
+    const possible = scheduler === RANDOM && (flags & ~VS_PERSISTENT) === 0 && prefix === (isIp4(address) ? 32 : 128);
+    if (!possible) return UNSUPPORTED;
     this.#settings = settings;
     this.#head = { affinity: settings.timeout, list: settings.list };
     if (borrows(settings, settings)) this.#clear();
+    return undefined;
   }
 
   remove(): void {
@@ -132,7 +91,15 @@ class ServiceDraft {
     return this.#indexes.has(realServerKey(endpoint));
   }
 
-  addEndpoint({ address, port }: Endpoint): void {
+  /** A real server without weight gets no connections, so it is not among the endpoints. */
+  put(server: RealServer): RefusedOp | undefined {
+    if (forwardingOf(server) !== FORWARDING.nat) return UNSUPPORTED;
+    if (server.weight === 0) this.drop(server);
+    else this.#add(server);
+    return undefined;
+  }
+
+  #add({ address, port }: Endpoint): void {
     const endpoint = { address, port };
     const key = realServerKey(endpoint);
     if (this.#indexes.has(key)) return;
@@ -141,7 +108,7 @@ class ServiceDraft {
   }
 
   /** The last endpoint takes the index of the removed one, so that the others keep theirs. */
-  removeEndpoint(endpoint: Endpoint): void {
+  drop(endpoint: Endpoint): void {
     const key = realServerKey(endpoint);
     const at = this.#indexes.get(key);
     const last = this.#endpoints.at(-1);

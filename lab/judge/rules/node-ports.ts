@@ -19,7 +19,7 @@ function isNodePort({ claims }: Target): boolean {
   return claims.some(({ kind }) => kind === 'node port');
 }
 
-/** The engine serves them, of which packets show nothing. */
+/** The user-space engine serves them. The trace of a packet through the rules ends at the node. */
 export const loopback: IntendedChange = {
   name: 'node ports at loopback and link-local addresses',
   section: 'NodePorts on loopback',

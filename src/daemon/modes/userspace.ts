@@ -6,7 +6,7 @@ import { EngineThread } from '../../userspace/engine-thread.ts';
 import type { Mode } from './mode.ts';
 import { NFTABLES } from './nftables.ts';
 
-/** A program of this node forwards connections: the engine. The tables of nftables mode lead to it. */
+/** The user-space engine forwards connections. The tables of nftables mode lead to it. */
 export const USERSPACE: Mode = {
   ...NFTABLES,
   createKernel: (options) =>
@@ -22,7 +22,7 @@ export const USERSPACE: Mode = {
 function openEngine(log: Log, limits: EngineLimits): EngineThread {
   return new EngineThread({
     limits,
-    // The kernel of the mode asks, and uses another port.
+    // The mode's kernel finds the refusal in the report, and tries another port.
     onRefused: ({ port, code }) => log.debug(1, 'another program has a port of the engine', { port, code }),
     onFailure: (reason) =>
       log.error(

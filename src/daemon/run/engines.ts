@@ -2,7 +2,7 @@ import { type EngineReport, sumOfReports } from '../../userspace/engine-report.t
 
 type ReadEngine = () => Promise<EngineReport | undefined>;
 
-/** The user-space engines of this process: that of node ports at loopback addresses, and in userspace mode another one. */
+/** The user-space engines of this process: one for node ports at loopback addresses and, in userspace mode, one for all others. */
 export class Engines {
   readonly #engines: ReadEngine[] = [];
 

@@ -16,7 +16,7 @@ import type { EngineScheduler, EngineUpdate } from '../../userspace/engine-updat
 
 type Changes = ReadonlyMap<NamespacedName, readonly PlannedLocalNodePort[]>;
 
-/** A node port at a loopback address, with the Service that it is of. */
+/** What a Service claims: a node port at a loopback address. */
 interface Claim {
   readonly service: NamespacedName;
   readonly planned: PlannedLocalNodePort;

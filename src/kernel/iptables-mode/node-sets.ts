@@ -20,12 +20,12 @@ export function ruleOfEntry(entry: IpSetEntry): readonly SharedRule[] {
   return entry.type === 'bitmap:port' ? [healthCheckRule(entry.port)] : [];
 }
 
-/** Returns the rule that all loopback addresses among these have in common; none if there is none of IPv4. */
+/** Returns the one rule that guards all loopback addresses; none if no IPv4 loopback address is among these. */
 export function localnetRules(addresses: readonly IpAddress[]): readonly SharedRule[] {
   return addresses.some(isLocalnet) ? [LOCALNET_RULE] : [];
 }
 
-/** Whether the entry is one of those that need the rule of localnetRules. */
+/** Whether the address of the entry is guarded by the rule of localnetRules. */
 export function needsLocalnetRule(entry: IpSetEntry): boolean {
   return entry.type === 'hash:ip' && isLocalnet(entry.address);
 }

@@ -1,4 +1,3 @@
-import { constants } from 'node:os';
 import { isIp4 } from '../../base/ip.ts';
 import type { Port } from '../../base/port.ts';
 import type { ServerOp } from '../../state/op.ts';
@@ -11,6 +10,7 @@ import {
   realServerKey,
 } from '../../state/real-server.ts';
 import { VS_PERSISTENT, type VirtualServer } from '../../state/virtual-server.ts';
+import { type RefusedOp, type ServerDraft, applyOps } from '../apply-ops.ts';
 import { type Scheduler, isScheduler } from './scheduler.ts';
 
 /** A virtual server as this process has it. Its rules know only that its connections go to the engine. */
@@ -39,14 +39,9 @@ export interface AppliedOps {
  * @param before undefined if it does not exist
  */
 export function applyServerOps(before: KnownServer | undefined, ops: readonly ServerOp[]): AppliedOps {
-  const draft = { exists: before !== undefined, settings: before?.virtualServer };
-  const realServers = new Map(before?.realServers);
-  const failures: OpFailure[] = [];
-  for (const op of ops) {
-    const error = applyOp(draft, realServers, op);
-    if (error !== undefined) failures.push({ op, errno: constants.errno[error], code: error, text: TEXTS[error] });
-  }
-  const { exists, settings } = draft;
+  const draft = new ForwardedDraft(before);
+  const failures = applyOps(draft, ops);
+  const { exists, settings, realServers } = draft;
   const after =
     exists && settings !== undefined
       ? { virtualServer: settings, realServers, listensOn: before?.listensOn }
@@ -54,57 +49,52 @@ export function applyServerOps(before: KnownServer | undefined, ops: readonly Se
   return { after, exists, failures };
 }
 
-type ErrorName = 'ESRCH' | 'ENOENT' | 'EOPNOTSUPP' | 'EPROTONOSUPPORT';
-
-const TEXTS: Readonly<Record<ErrorName, string>> = {
-  ESRCH: 'the virtual server does not exist',
-  ENOENT: 'it does not exist',
-  EOPNOTSUPP: 'userspace mode has the schedulers rr, wrr and lc, and remembers single clients only',
-  EPROTONOSUPPORT: 'userspace mode has no SCTP',
+const UNSUPPORTED: RefusedOp = {
+  code: 'EOPNOTSUPP',
+  text: 'userspace mode has the schedulers rr, wrr and lc, and remembers single clients only',
 };
+const NO_SCTP: RefusedOp = { code: 'EPROTONOSUPPORT', text: 'userspace mode has no SCTP' };
 
-interface Draft {
+class ForwardedDraft implements ServerDraft {
   exists: boolean;
   settings: ForwardedServer['virtualServer'] | undefined;
-}
+  readonly realServers: Map<RealServerKey, RealServer>;
 
-/** Returns why it is not possible. */
-function applyOp(draft: Draft, realServers: Map<RealServerKey, RealServer>, op: ServerOp): ErrorName | undefined {
-  switch (op.kind) {
-    case 'add-virtual-server':
-      return setSettings(draft, op.virtualServer);
-    case 'edit-virtual-server':
-      return draft.exists ? setSettings(draft, op.virtualServer) : 'ESRCH';
-    case 'delete-virtual-server':
-      draft.exists = false;
-      draft.settings = undefined;
-      realServers.clear();
-      return undefined;
-    case 'add-real-server':
-      return draft.exists ? setServer(realServers, op.realServer) : 'ESRCH';
-    case 'edit-real-server':
-      if (!draft.exists) return 'ESRCH';
-      return realServers.has(realServerKey(op.realServer)) ? setServer(realServers, op.realServer) : 'ENOENT';
-    case 'delete-real-server':
-      realServers.delete(realServerKey(op.realServer));
-      return undefined;
+  constructor(before: KnownServer | undefined) {
+    this.exists = before !== undefined;
+    this.settings = before?.virtualServer;
+    this.realServers = new Map(before?.realServers);
   }
-}
 
-function setSettings(draft: Draft, server: VirtualServer): ErrorName | undefined {
-  const { scheduler, flags, prefix, address, protocol } = server;
-  if (protocol === 'SCTP') return 'EPROTONOSUPPORT';
-  const isPossible = (flags & ~VS_PERSISTENT) === 0 && prefix === (isIp4(address) ? 32 : 128);
-  if (!isPossible || !isScheduler(scheduler)) return 'EOPNOTSUPP';
-  draft.exists = true;
-  draft.settings = { ...server, scheduler };
-  return undefined;
-}
+  set(server: VirtualServer): RefusedOp | undefined {
+    const { scheduler, flags, prefix, address, protocol } = server;
+    if (protocol === 'SCTP') return NO_SCTP;
+    const isPossible = (flags & ~VS_PERSISTENT) === 0 && prefix === (isIp4(address) ? 32 : 128);
+    if (!isPossible || !isScheduler(scheduler)) return UNSUPPORTED;
+    this.exists = true;
+    this.settings = { ...server, scheduler };
+    return undefined;
+  }
 
-function setServer(realServers: Map<RealServerKey, RealServer>, server: RealServer): ErrorName | undefined {
-  if (forwardingOf(server) !== FORWARDING.nat) return 'EOPNOTSUPP';
-  realServers.set(realServerKey(server), server);
-  return undefined;
+  remove(): void {
+    this.exists = false;
+    this.settings = undefined;
+    this.realServers.clear();
+  }
+
+  has(server: RealServer): boolean {
+    return this.realServers.has(realServerKey(server));
+  }
+
+  put(server: RealServer): RefusedOp | undefined {
+    if (forwardingOf(server) !== FORWARDING.nat) return UNSUPPORTED;
+    this.realServers.set(realServerKey(server), server);
+    return undefined;
+  }
+
+  drop(server: RealServer): void {
+    this.realServers.delete(realServerKey(server));
+  }
 }
 
 /** Whether new connections have a real server to go to. */
