@@ -45,7 +45,7 @@ export function bundleFiles(collected: Collected): ReadonlyMap<string, string> {
       .map(([path, text]): [string, string] => [path, ended(redacted(text))])
       .toSorted(([a], [b]) => compareText(a, b)),
   );
-  clean.set('index.md', redacted(indexPage(collected, inOrder, clean)));
+  clean.set('index.md', indexPage(collected, inOrder, clean));
   return clean;
 }
 
@@ -73,7 +73,7 @@ function indexPage(
   return [
     '# A support archive of kube-ipvs-proxy',
     '',
-    `Collected by ${collector}. ${status.verdict}.`,
+    `Collected by ${redacted(collector)}. ${redacted(status.verdict)}.`,
     '',
     'Keys, tokens, passwords and the users of URLs were removed; names and addresses of Services, endpoints and nodes were',
     'not. Read it before you give it to others.',
@@ -88,7 +88,7 @@ function indexPage(
       ...Array.from(files.keys())
         .filter((path) => path.startsWith(`nodes/${fileName(node)}/`))
         .map((path) => `- [${path}](${path}), ${counted(Buffer.byteLength(files.get(path) ?? ''), 'byte')}`),
-      ...Array.from(missing, ([name, why]) => `- ${name} is missing: ${why}`),
+      ...Array.from(missing, ([name, why]) => `- ${name} is missing: ${redacted(why)}`),
       '',
     ]),
   ]

@@ -1,4 +1,5 @@
 import { type Value, valueAt } from './value-at.ts';
+import { yamlFieldAt, yamlValueEnd } from './yaml-field.ts';
 
 const REMOVED = '[removed]';
 
@@ -55,9 +56,26 @@ function secretOf(text: string, { 0: { length }, index, groups = {} }: RegExpExe
   if (pem !== undefined) return { from: index, end: pemEnd(text, end), quote: '' };
   const last = whole ?? word ?? user;
   if (last !== undefined) return { from: end - last.length, end, quote: '' };
+  const below = yamlValue(text, { index, end, quote });
+  if (below !== undefined) return below;
   const value = valueAt(text, end);
   // A list, and in JSON a number, becomes a string.
   return { from: end, end: value.end, quote: value.quote || quote };
+}
+
+/** A value without quotes of a field of YAML, in the field's line or below it: words, a block, a list. */
+function yamlValue(
+  text: string,
+  { index, end, quote }: { readonly index: number; readonly end: number; readonly quote: string },
+): (Value & { from: number }) | undefined {
+  let from = end;
+  while (/\s/.test(text.charAt(from - 1))) from -= 1;
+  if (text[from - 1] !== ':') return undefined;
+  while (text[from] === ' ') from += 1;
+  // Of a quoted name, only a block: anything else may be JSON.
+  if (!(quote === '' ? /[^"'[{]/ : /[|>]/).test(text.charAt(from))) return undefined;
+  const field = yamlFieldAt(text, index, quote !== '');
+  return field === undefined ? undefined : { from, end: yamlValueEnd(text, from, field), quote: '' };
 }
 
 /** Returns the end of a key in PEM, whose header ends at `from`; a log line may cut it. */

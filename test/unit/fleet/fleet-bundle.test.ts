@@ -58,6 +58,21 @@ const PLANTED: Readonly<Record<string, readonly [secret: string, text: string]>>
   'an option': ['hunter2-option', 'kube-ipvs-proxy --token hunter2-option --v=2'],
   'an option in a list': ['hunter2-args', '["--token", "hunter2-args"]'],
   'an API key': ['k3y-of-the-api', 'api_key=k3y-of-the-api'],
+  'a block of YAML': ['hunter2-block', 'user:\n  token: |\n    first\n\n    hunter2-block\n  name: a'],
+  'a folded block of a list of YAML': ['hunter2-folded', '- "password": >2-\n    first\n    hunter2-folded\n- name: a'],
+  'a block of YAML in JSON': [
+    'hunter2-escaped',
+    String.raw`{"file": "token: |-\n  first\n  hunter2-escaped\nname: a\n"}`,
+  ],
+  'a block of YAML in JSON in JSON': [
+    'hunter2-twice',
+    String.raw`{"log": "{\"file\": \"a:\\n- token: |\\n    first\\n    hunter2-twice\\n\"}"}`,
+  ],
+  'a block of YAML without an end': ['hunter2-last', 'token: |\n  hunter2-last'],
+  'words of YAML without quotes': ['horse battery', 'user:\n  password: correct horse battery # staple\n  name: a'],
+  'several lines of YAML without quotes': ['hunter2-third', 'password: one two\n  three hunter2-third\nname: a'],
+  'words of YAML in JSON': ['horse battery', String.raw`{"file": "a: b\npassword: correct horse battery\n"}`],
+  'a value below its name': ['hunter2-below', 'password:\n    correct hunter2-below\nname: a'],
 };
 
 describe('what is redacted', () => {
@@ -85,12 +100,25 @@ test.each([
   ['{"a":{"token":7}}', '{"a":{"token":"[removed]"}}'],
   ['{"Authorization":"Bearer abcdefgh","b":[]}', '{"Authorization":"[removed]","b":[]}'],
   [String.raw`{"log":"{\"token\":\"a\\\"b\"}","c":1}`, String.raw`{"log":"{\"token\":\"[removed]\"}","c":1}`],
+  [String.raw`{"f":"token: |\n  a\n  b\nname: a","c":1}`, String.raw`{"f":"token: [removed]\nname: a","c":1}`],
+  [String.raw`{"f":"token: |\n  a","c":1}`, String.raw`{"f":"token: [removed]","c":1}`],
+  [String.raw`{"f":"token: a b\n","c":1}`, String.raw`{"f":"token: [removed]\n","c":1}`],
+  ['{\n  "token": null,\n  "c": 1\n}', '{\n  "token": "[removed]",\n  "c": 1\n}'],
   [String.raw`{"log":"token=\"cut","c":1}`, String.raw`{"log":"token=\"[removed]\"","c":1}`],
   ['{"flags":["--token","abc","-v"]}', '{"flags":["--token","[removed]","-v"]}'],
   ['{"url":"http://u:p@ss@proxy:1/a@b"}', '{"url":"http://[removed]@proxy:1/a@b"}'],
 ])('of %s, %s remains', (text, rest) => {
   expect(redacted(text)).toBe(rest);
   expect(() => JSON.parse(rest) as unknown).not.toThrow();
+});
+
+test.each([
+  ['user:\n  token: |\n    a\n\n    b\n  name: c\n', 'user:\n  token: [removed]\n  name: c\n'],
+  ['- token: >-\n    a\n  name: c\n', '- token: [removed]\n  name: c\n'],
+  ['token: a b # c\nname: d\n', 'token: [removed]\nname: d\n'],
+  ['token: a\n  b\n\nname: c\n', 'token: [removed]\n\nname: c\n'],
+])('of the YAML %j, the rest remains', (text, rest) => {
+  expect(redacted(text)).toBe(rest);
 });
 
 test('of two strings without an end, both are removed', () => {
@@ -115,6 +143,12 @@ test.each([
   ['', '--a-token'],
   ['token', ' '],
   ['token', '\\'],
+  ['token: |\n', '  a\n'],
+  ['', 'token: a\n'],
+  ['', 'token: |\n'],
+  ['token: |\n  ', '\n'],
+  ['', 'token: a '],
+  ['', '- token: |'],
 ])('%j and 8 MB of %j take little time', (before, part) => {
   const text = before + part.repeat((8 * 1024 * 1024) / part.length);
   const { user } = process.cpuUsage();
