@@ -14,10 +14,10 @@ import {
   awaitsLook,
   restored,
 } from './endpoint-state.ts';
-import type { TrafficOf } from './traffic-since.ts';
+import type { Looked } from './traffic-since.ts';
 import { Turns } from './turns.ts';
 
-/** Connects that may be sent within a second, to all endpoints together. */
+/** Endpoints that may be asked within a second. */
 const MOST_IN_SECOND = 100;
 
 /** An endpoint that is checked. It is another object when the endpoint was removed and added again. */
@@ -65,6 +65,8 @@ export interface SilentEndpoint {
 /** Decides which endpoints are silent, from counters and connects that others read and send. */
 export class EndpointCheck {
   readonly #services = new Map<NamespacedName, Map<RealServerKey, Checked>>();
+  /** Those that are suspected or silent: a look without traffic changes them, too. */
+  readonly #doubted = new Set<Checked>();
   readonly #later = new DueQueue<Checked>();
   /** Endpoints whose time has come. */
   readonly #due = new Turns<Checked>();
@@ -90,24 +92,32 @@ export class EndpointCheck {
       after.set(key, checked);
       this.#plan(checked);
     }
-    for (const [key, checked] of before ?? []) if (!after.has(key)) this.#planAt(checked, Infinity);
+    for (const [key, checked] of before ?? []) {
+      if (after.has(key)) continue;
+      this.#planAt(checked, Infinity);
+      this.#doubted.delete(checked);
+    }
     if (after.size === 0) this.#services.delete(service);
     else this.#services.set(service, after);
   }
 
   /** Must be called after each look. @param beganAt when the reading of its counters began */
-  looked(traffic: TrafficOf, beganAt: number, now: number): readonly Verdict[] {
+  looked({ traffic, leftOut }: Looked, beganAt: number, now: number): readonly Verdict[] {
     const verdicts: Verdict[] = [];
+    const doubted = [...this.#doubted];
     for (const [service, ofService] of traffic) {
-      for (const checked of this.#services.get(service)?.values() ?? []) {
-        const seen = ofService.get(checked.key);
-        if (seen === undefined && isAtRest(checked.state)) continue;
-        const after =
-          seen === 'unknown'
-            ? afterUnknown(checked.state, now)
-            : afterLook(checked.state, seen ?? NO_TRAFFIC, beganAt, now);
+      for (const [key, seen] of ofService) {
+        const checked = this.#services.get(service)?.get(key);
+        if (checked === undefined) continue;
+        const { state } = checked;
+        const after = seen === 'unknown' ? afterUnknown(state, now) : afterLook(state, seen, beganAt, now);
         verdicts.push(...this.#change(checked, after, 'answer', now));
       }
+    }
+    for (const checked of doubted) {
+      if (leftOut.has(checked.service) || traffic.get(checked.service)?.has(checked.key) === true) continue;
+      const after = afterLook(checked.state, NO_TRAFFIC, beganAt, now);
+      verdicts.push(...this.#change(checked, after, 'answer', now));
     }
     return verdicts;
   }
@@ -156,11 +166,9 @@ export class EndpointCheck {
   }
 
   *silent(): IterableIterator<SilentEndpoint> {
-    for (const endpoints of this.#services.values()) {
-      for (const { service, key, state } of endpoints.values()) {
-        if (state.kind !== 'silent') continue;
-        yield { service, endpoint: realServerOf(key), since: state.since, traffic: state.traffic };
-      }
+    for (const { service, key, state } of this.#doubted) {
+      if (state.kind !== 'silent') continue;
+      yield { service, endpoint: realServerOf(key), since: state.since, traffic: state.traffic };
     }
   }
 
@@ -174,6 +182,9 @@ export class EndpointCheck {
   }
 
   #plan(checked: Checked): void {
+    const { kind } = checked.state;
+    if (kind === 'suspected' || kind === 'silent') this.#doubted.add(checked);
+    else this.#doubted.delete(checked);
     this.#planAt(checked, checked.asking ? Infinity : askAt(checked.state));
   }
 
@@ -206,9 +217,4 @@ export class EndpointCheck {
     }
     return [];
   }
-}
-
-/** Whether a look without traffic changes nothing. */
-function isAtRest({ kind }: EndpointState): boolean {
-  return kind === 'unknown' || kind === 'trusted';
 }

@@ -23,6 +23,17 @@ interface Past {
   readonly lastAt: number;
 }
 
+/** What makes a trusted endpoint a suspect: nothing came back, or fewer packets than answered connections have. */
+type Doubt = 'none' | 'few';
+
+/** When doubts count again after an answer to this node has cleared one, and how long the next pause is. */
+interface Pause {
+  readonly until: number;
+  readonly nextMs: number;
+}
+
+type Pauses = Readonly<Record<Doubt, Pause>>;
+
 /** The state of an endpoint. Times are in ms of the monotonic clock. */
 export type EndpointState = { readonly past: Past } & (
   | {
@@ -36,10 +47,7 @@ export type EndpointState = { readonly past: Past } & (
     }
   | {
       readonly kind: 'trusted';
-      /** Before this time, it is not suspected. */
-      readonly suspectFrom: number;
-      /** How long it is not suspected after the next connect that it answers. */
-      readonly pauseMs: number;
+      readonly pauses: Pauses;
       /** Whether it was silent, and has not answered since. */
       readonly onTrial: boolean;
     }
@@ -47,10 +55,14 @@ export type EndpointState = { readonly past: Past } & (
       readonly kind: 'suspected';
       readonly since: number;
       readonly traffic: Traffic;
+      readonly doubt: Doubt;
+      /** Whether an answer may have been on its way to its clients at the first read: then a whole period must tell. */
+      readonly needsLook: boolean;
       /** When the last read of its counters began; the first one had ended at `since`. */
       readonly lookedAt: number;
-      readonly unanswered: number;
-      readonly pauseMs: number;
+      /** Whether this node has asked it, without an answer. */
+      readonly wasAsked: boolean;
+      readonly pauses: Pauses;
       readonly onTrial: boolean;
     }
   | {
@@ -72,8 +84,6 @@ export type EndpointState = { readonly past: Past } & (
 
 /** The kernel sums up its counters so often (net/netfilter/ipvs/ip_vs_est.c). */
 export const COUNTED_EVERY_MS = 2_000;
-/** Unanswered connects that make a suspect silent. */
-const UNANSWERED_TO_JUDGE = 2;
 const ASK_AGAIN_MS = 2_000;
 const SLOWEST_MS = 30_000;
 /** So many connects after a verdict are ASK_AGAIN_MS apart; then the time between them doubles, up to SLOWEST_MS. */
@@ -115,7 +125,7 @@ export function askAt(state: EndpointState): number {
     case 'trusted':
       return Infinity;
     case 'suspected':
-      return state.unanswered < UNANSWERED_TO_JUDGE ? state.since : Infinity;
+      return state.wasAsked ? Infinity : state.since;
     case 'silent':
       return state.askAt;
     default:
@@ -125,7 +135,7 @@ export function askAt(state: EndpointState): number {
 
 /** Whether only a read of the counters is missing for a verdict. */
 export function awaitsLook(state: EndpointState): boolean {
-  return state.kind === 'suspected' && state.unanswered >= UNANSWERED_TO_JUDGE;
+  return state.kind === 'suspected' && state.wasAsked;
 }
 
 /**
@@ -139,17 +149,22 @@ export function afterLook(state: EndpointState, traffic: Traffic, beganAt: numbe
   switch (state.kind) {
     case 'unknown':
       return traffic.incomingPackets > 0 && !state.hasTraffic ? { ...state, hasTraffic: true } : state;
-    case 'trusted':
-      if (isDoubtful(traffic)) return now < state.suspectFrom ? state : suspected(state, traffic, beganAt, now);
+    case 'trusted': {
+      const doubt = doubtOf(traffic);
+      if (doubt !== undefined && now >= state.pauses[doubt].until)
+        return suspected(state, doubt, traffic, beganAt, now);
       if (!hasAnswered) return state;
-      return state.onTrial ? closedToNode(state.past, now) : withoutPause(state);
+      return state.onTrial ? closedToNode(state.past, now) : withShortPause(state, doubt);
+    }
     case 'suspected':
       if (!hasAnswered) return judged({ ...state, traffic: sum(state.traffic, traffic), lookedAt: beganAt }, now);
-      return state.onTrial ? closedToNode(state.past, now) : { ...trusted(state.past, now), pauseMs: state.pauseMs };
+      return state.onTrial ? closedToNode(state.past, now) : { ...trusted(state.past, now), pauses: state.pauses };
     case 'silent':
       // Its open connections are answered.
       if (hasAnswered) return afterAnswer(state, state.unanswered === 0 && state.wasKnown, now);
-      return isDoubtful(traffic) ? { ...state, trialAt: Math.max(state.trialAt, state.since + VERDICT_MS) } : state;
+      return doubtOf(traffic) !== undefined
+        ? { ...state, trialAt: Math.max(state.trialAt, state.since + VERDICT_MS) }
+        : state;
     default:
       return unreachable(state);
   }
@@ -157,7 +172,7 @@ export function afterLook(state: EndpointState, traffic: Traffic, beganAt: numbe
 
 /** Returns the state after a read that does not tell the traffic since the previous one: answers in it may be missing. */
 export function afterUnknown(state: EndpointState, now: number): EndpointState {
-  return state.kind === 'suspected' ? { ...state, since: now, lookedAt: now } : state;
+  return state.kind === 'suspected' ? { ...state, since: now, lookedAt: now, needsLook: true } : state;
 }
 
 /** Returns the state after a connect. */
@@ -171,7 +186,7 @@ export function afterConnect(state: EndpointState, result: ConnectResult, now: n
     case 'suspected':
       if (isAlive) return cleared(state, now);
       if (result === 'not-sent') return { ...trusted(state.past, now + ASK_AGAIN_MS), onTrial: state.onTrial };
-      return judged({ ...state, unanswered: state.unanswered + 1 }, now);
+      return judged({ ...state, wasAsked: true }, now);
     case 'silent':
       if (isAlive) return afterAnswer(state, true, now);
       return result === 'not-sent' || now >= state.trialAt ? ended(state, now) : stillSilent(state, now);
@@ -180,13 +195,16 @@ export function afterConnect(state: EndpointState, result: ConnectResult, now: n
   }
 }
 
-/**
- * Whether fewer packets came back than connections began: an answered connection has several. The endpoint may have stopped
- * answering in the midst of the time that was counted.
- */
-function isDoubtful(traffic: Traffic): boolean {
+function doubtOf(traffic: Traffic): Doubt | undefined {
+  if (traffic.incomingPackets === 0) return undefined;
   const answers = answersIn(traffic);
-  return traffic.incomingPackets > 0 && (answers === 0 || answers < traffic.connections);
+  if (answers === 0) return 'none';
+  return answers < ANSWERS_OF_CONNECTION * traffic.connections ? 'few' : undefined;
+}
+
+/** Whether a client has repeated its first packet, for which it waits a second. */
+function hasRepeats({ connections, incomingPackets }: Traffic): boolean {
+  return connections > 0 && incomingPackets > connections;
 }
 
 /** What bounds the size of an ICMP error about a packet, in bytes, by IP version. */
@@ -205,7 +223,7 @@ const ERROR_SIZES: readonly ErrorSize[] = [
 ];
 /** The largest packet that is expected in most networks, in bytes. */
 const FULL_PACKET = 1_500;
-/** An answered connection has at least as many packets from the endpoint. */
+/** Most answered connections have at least as many packets from the endpoint: its SYN, an answer, its FIN. */
 const ANSWERS_OF_CONNECTION = 3;
 
 /**
@@ -252,12 +270,12 @@ function closedToNode(past: Past, now: number): Unknown {
 }
 
 /**
- * A suspect is silent if connects were not answered and, since the suspicion, nothing came back from it to its clients: one
- * that only this node may not reach answers them, and an answer may have been on its way when the counters were read.
+ * A suspect is silent if it has not answered this node either and, since the suspicion, nothing came back from it to its
+ * clients: one that only this node may not reach answers them.
  */
 function judged(suspect: Suspected, now: number): EndpointState {
-  const { unanswered, lookedAt, since, traffic, past } = suspect;
-  if (unanswered < UNANSWERED_TO_JUDGE || lookedAt - since < COUNTED_EVERY_MS) return suspect;
+  const { wasAsked, needsLook, lookedAt, since, traffic, past } = suspect;
+  if (!wasAsked || (needsLook && lookedAt - since < COUNTED_EVERY_MS)) return suspect;
   const verdicts = now - past.lastAt < FORGET_MS ? past.verdicts + 1 : 1;
   const needed = Math.min(MOST_NEEDED, 2 * verdicts - 1);
   const counts = { unanswered: 0, answered: 0, needed, wasKnown: true };
@@ -288,22 +306,34 @@ function ended({ past, wasKnown }: Silent, now: number): EndpointState {
     : { ...closedToNode(after, now + ASK_AGAIN_MS), hasTraffic: false };
 }
 
-function suspected(state: Trusted, traffic: Traffic, lookedAt: number, since: number): EndpointState {
-  const { pauseMs, onTrial, past } = state;
-  return { kind: 'suspected', since, traffic, lookedAt, unanswered: 0, pauseMs, onTrial, past };
+function suspected(state: Trusted, doubt: Doubt, traffic: Traffic, lookedAt: number, since: number): EndpointState {
+  const { pauses, onTrial, past } = state;
+  const needsLook = doubt === 'few' || !hasRepeats(traffic);
+  return { kind: 'suspected', since, traffic, doubt, needsLook, lookedAt, wasAsked: false, pauses, onTrial, past };
 }
 
-/** Delays the next suspicion, so that a client cannot cause connects without end. */
-function cleared({ pauseMs, past }: Suspected, now: number): EndpointState {
-  return { ...trusted(past, now + pauseMs), pauseMs: Math.min(SLOWEST_MS, pauseMs * 2) };
+/** Delays the next such suspicion, so that a client cannot cause connects without end. */
+function cleared({ doubt, pauses, past }: Suspected, now: number): EndpointState {
+  const { nextMs } = pauses[doubt];
+  const pause = { until: now + nextMs, nextMs: Math.min(SLOWEST_MS, nextMs * 2) };
+  return { ...trusted(past, now), pauses: { ...pauses, [doubt]: pause } };
 }
 
-function withoutPause(state: Trusted): EndpointState {
-  return state.pauseMs === ASK_AGAIN_MS ? state : trusted(state.past, state.suspectFrom);
+/** The state after an answer to a client. Its connections may always have few packets: then only that doubt keeps its pause. */
+function withShortPause(state: Trusted, doubt: Doubt | undefined): EndpointState {
+  const { none, few } = state.pauses;
+  if (none.nextMs === ASK_AGAIN_MS && (doubt === 'few' || few.nextMs === ASK_AGAIN_MS)) return state;
+  const pauses = { none: shortened(none), few: doubt === 'few' ? few : shortened(few) };
+  return { ...state, pauses };
+}
+
+function shortened({ until }: Pause): Pause {
+  return { until, nextMs: ASK_AGAIN_MS };
 }
 
 function trusted(past: Past, suspectFrom: number): Trusted {
-  return { kind: 'trusted', suspectFrom, pauseMs: ASK_AGAIN_MS, onTrial: false, past };
+  const pause = { until: suspectFrom, nextMs: ASK_AGAIN_MS };
+  return { kind: 'trusted', pauses: { none: pause, few: pause }, onTrial: false, past };
 }
 
 export function sum(a: Traffic, b: Traffic): Traffic {

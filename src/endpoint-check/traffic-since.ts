@@ -16,115 +16,146 @@ interface Read {
   readonly servers: ReadonlyMap<RealServerKey, Traffic>;
 }
 
-type Reads = Map<VirtualServerKey, Read>;
-
 const UNREAD: Read = { packets: undefined, grew: false, servers: new Map() };
 
-/**
- * The traffic of the endpoints of each Service in a look. An endpoint without traffic may be absent. It is unknown when its
- * counters began anew since the last read.
- */
-export type TrafficOf = ReadonlyMap<NamespacedName, ReadonlyMap<RealServerKey, Traffic | 'unknown'>>;
+/** A Service whose endpoints are checked. */
+interface Followed {
+  readonly ids: readonly VirtualServerId[];
+  reads: ReadonlyMap<VirtualServerKey, Read>;
+  /** The number of the look that read it last; 0 before the first one. */
+  readIn: number;
+}
 
-/** The Services of a look, and the virtual servers to read. */
+/** A Service of which virtual servers got packets. */
+interface Grown {
+  readonly service: NamespacedName;
+  readonly followed: Followed;
+  readonly ids: readonly VirtualServerId[];
+  readonly reads: ReadonlyMap<VirtualServerKey, Read>;
+}
+
+/** Traffic of endpoints. It is unknown when their counters began anew since the last read. */
+type OfEndpoints = ReadonlyMap<RealServerKey, Traffic | 'unknown'>;
+
+/** What a look tells. */
+export interface Looked {
+  /** The traffic of endpoints since the last read, by Service. Those that are absent got none. */
+  readonly traffic: ReadonlyMap<NamespacedName, OfEndpoints>;
+  /** Services with traffic that were not read. */
+  readonly leftOut: ReadonlySet<NamespacedName>;
+}
+
+export const NOTHING: Looked = { traffic: new Map(), leftOut: new Set() };
+
+/** The Services of a look, and their virtual servers to read. */
 export interface Look {
   readonly services: readonly NamespacedName[];
-  /** Those of their virtual servers that got packets. */
+  readonly leftOut: ReadonlySet<NamespacedName>;
   readonly ids: readonly VirtualServerId[];
+  /** Whether any virtual server got packets. */
   readonly grew: boolean;
 }
 
 /** Remembers counters, and returns their growth. Only virtual servers that got packets are read. */
 export class TrafficSince {
-  #services = new Map<NamespacedName, Reads>();
+  readonly #services = new Map<NamespacedName, Followed>();
+  #looks = 0;
 
-  /** Begins a look. @param services the virtual servers of each Service that is checked */
-  begin(
-    services: ReadonlyMap<NamespacedName, readonly VirtualServerId[]>,
-    stats: ReadonlyMap<VirtualServerKey, VirtualServerStats>,
-  ): Look {
-    const looked: NamespacedName[] = [];
-    const ids: VirtualServerId[] = [];
-    let anyGrew = false;
-    for (const service of this.#inTurn(services)) {
-      const before = this.#services.get(service);
-      const after: Reads = new Map();
-      const grown: VirtualServerId[] = [];
-      for (const id of services.get(service) ?? []) {
-        const key = virtualServerKey(id);
-        const packets = stats.get(key)?.incomingPackets;
-        const last = before?.get(key) ?? UNREAD;
-        if (packets === undefined) {
-          // It is gone. Its counters since the last read are not known: the read will not find it.
-          if (last.servers.size > 0) {
-            grown.push(id);
-            after.set(key, { ...UNREAD, servers: last.servers });
-          }
-          continue;
-        }
-        const grew = packets !== last.packets;
-        anyGrew ||= grew;
-        if (grew || last.grew) grown.push(id);
-        after.set(key, { ...last, packets, grew });
-      }
-      if (grown.length > 0 && ids.length > 0 && ids.length + grown.length > MOST_READ) continue;
-      this.#services.delete(service);
-      this.#services.set(service, after);
-      ids.push(...grown);
-      looked.push(service);
+  /** Sets the virtual servers of each Service that is checked. */
+  follow(services: ReadonlyMap<NamespacedName, readonly VirtualServerId[]>): void {
+    for (const service of this.#services.keys()) if (!services.has(service)) this.#services.delete(service);
+    for (const [service, ids] of services) {
+      const { reads, readIn } = this.#services.get(service) ?? { reads: new Map<never, never>(), readIn: 0 };
+      this.#services.set(service, { ids, reads, readIn });
     }
-    return { services: looked, ids, grew: anyGrew };
+  }
+
+  begin(stats: ReadonlyMap<VirtualServerKey, VirtualServerStats>): Look {
+    this.#looks += 1;
+    const services: NamespacedName[] = [];
+    const leftOut = new Set<NamespacedName>();
+    const ids: VirtualServerId[] = [];
+    let grew = false;
+    for (const grown of inTurn(this.#grown(stats))) {
+      const { service, followed, reads } = grown;
+      for (const read of reads.values()) grew ||= read.grew;
+      if (ids.length > 0 && ids.length + grown.ids.length > MOST_READ) {
+        leftOut.add(service);
+        continue;
+      }
+      followed.reads = reads;
+      followed.readIn = this.#looks;
+      ids.push(...grown.ids);
+      services.push(service);
+    }
+    return { services, leftOut, ids, grew };
   }
 
   /** Ends a look. Returns the growth of the counters of each endpoint since the last read. */
-  end({ services, ids }: Look, read: ReadonlyMap<VirtualServerKey, readonly RealServerStats[]>): TrafficOf {
-    const traffic = new Map<NamespacedName, ReadonlyMap<RealServerKey, Traffic | 'unknown'>>();
+  end({ services, leftOut, ids }: Look, read: ReadonlyMap<VirtualServerKey, readonly RealServerStats[]>): Looked {
+    const traffic = new Map<NamespacedName, OfEndpoints>();
     const gone = new Set(ids.map(virtualServerKey).filter((key) => !read.has(key)));
-    for (const service of services) traffic.set(service, this.#growthOf(service, read, gone));
-    return traffic;
-  }
-
-  #growthOf(
-    service: NamespacedName,
-    read: ReadonlyMap<VirtualServerKey, readonly RealServerStats[]>,
-    gone: ReadonlySet<VirtualServerKey>,
-  ): ReadonlyMap<RealServerKey, Traffic | 'unknown'> {
-    const sums = new Map<RealServerKey, Traffic | 'unknown'>();
-    const reads = this.#services.get(service);
-    for (const [key, before] of reads ?? []) {
-      const stats = gone.has(key) ? [] : read.get(key);
-      if (stats === undefined) continue;
-      const servers = new Map(stats.map((server) => [realServerKey(server), trafficOf(server)]));
-      reads?.set(key, { ...before, servers });
-      for (const of of new Set([...before.servers.keys(), ...servers.keys()])) {
-        const grown = growth(before.servers.get(of), servers.get(of));
-        const known = sums.get(of) ?? NO_TRAFFIC;
-        sums.set(of, grown === 'unknown' || known === 'unknown' ? 'unknown' : sum(known, grown));
-      }
+    for (const service of services) {
+      const followed = this.#services.get(service);
+      if (followed !== undefined) traffic.set(service, growthOf(followed, read, gone));
     }
-    return sums;
+    return { traffic, leftOut };
   }
 
-  #inTurn(services: ReadonlyMap<NamespacedName, readonly VirtualServerId[]>): NamespacedName[] {
-    for (const service of this.#services.keys()) if (!services.has(service)) this.#services.delete(service);
-    const unread = Array.from(services.keys()).filter((name) => !this.#services.has(name));
-    return inTurn([...unread, ...this.#services.keys()]);
+  /** Returns the Services that got packets, those that were read longest ago first. */
+  #grown(stats: ReadonlyMap<VirtualServerKey, VirtualServerStats>): Grown[] {
+    const all: Grown[] = [];
+    for (const [service, followed] of this.#services) {
+      const reads = new Map<VirtualServerKey, Read>();
+      const ids = followed.ids.filter((id) => {
+        const key = virtualServerKey(id);
+        const last = followed.reads.get(key) ?? UNREAD;
+        const packets = stats.get(key)?.incomingPackets;
+        if (packets !== undefined) {
+          const grew = packets !== last.packets;
+          reads.set(key, { ...last, packets, grew });
+          return grew || last.grew;
+        }
+        // It is gone. Its counters since the last read are not known: the read will not find it.
+        if (last.servers.size > 0) reads.set(key, { ...UNREAD, servers: last.servers });
+        return last.servers.size > 0;
+      });
+      if (ids.length > 0) all.push({ service, followed, ids, reads });
+    }
+    return all.sort((a, b) => a.followed.readIn - b.followed.readIn);
   }
+}
+
+function growthOf(
+  followed: Followed,
+  read: ReadonlyMap<VirtualServerKey, readonly RealServerStats[]>,
+  gone: ReadonlySet<VirtualServerKey>,
+): OfEndpoints {
+  const sums = new Map<RealServerKey, Traffic | 'unknown'>();
+  const reads = new Map(followed.reads);
+  for (const [key, before] of followed.reads) {
+    const stats = gone.has(key) ? [] : read.get(key);
+    if (stats === undefined) continue;
+    const servers = new Map(stats.map((server) => [realServerKey(server), trafficOf(server)]));
+    reads.set(key, { ...before, servers });
+    for (const of of new Set([...before.servers.keys(), ...servers.keys()])) {
+      const grown = growth(before.servers.get(of), servers.get(of));
+      const known = sums.get(of) ?? NO_TRAFFIC;
+      sums.set(of, grown === 'unknown' || known === 'unknown' ? 'unknown' : sum(known, grown));
+    }
+  }
+  followed.reads = reads;
+  return sums;
 }
 
 /** Returns the first Service of each namespace, then the second of each, and so on. */
-function inTurn(services: readonly NamespacedName[]): NamespacedName[] {
-  const namespaces = Map.groupBy(services, (service) => splitName(service).namespace);
-  const turns: NamespacedName[][] = [];
+function inTurn(services: readonly Grown[]): Grown[] {
+  const namespaces = Map.groupBy(services, ({ service }) => splitName(service).namespace);
+  const turns: Grown[][] = [];
   for (const ofNamespace of namespaces.values()) {
-    for (const [turn, service] of ofNamespace.entries()) (turns[turn] ??= []).push(service);
+    for (const [turn, grown] of ofNamespace.entries()) (turns[turn] ??= []).push(grown);
   }
   return turns.flat();
-}
-
-/** Returns the traffic of Services that got no packet. */
-export function noTraffic(services: Iterable<NamespacedName>): TrafficOf {
-  return new Map(Array.from(services, (service) => [service, new Map()]));
 }
 
 function trafficOf({ connections, ...server }: RealServerStats): Traffic {

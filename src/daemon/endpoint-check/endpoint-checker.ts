@@ -10,7 +10,7 @@ import {
 } from '../../endpoint-check/endpoint-check.ts';
 import { type ConnectResult, type EndpointState, trafficText } from '../../endpoint-check/endpoint-state.ts';
 import { LookTiming } from '../../endpoint-check/look-timing.ts';
-import { type TrafficOf, TrafficSince, noTraffic } from '../../endpoint-check/traffic-since.ts';
+import { type Looked, NOTHING, TrafficSince } from '../../endpoint-check/traffic-since.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import type { ServiceModel } from '../../model/service-model.ts';
 import type { Log } from '../../observe/log/log.ts';
@@ -27,9 +27,12 @@ import {
   realServerKey,
   realServerOf,
 } from '../../state/real-server.ts';
+import type { VirtualServerStats } from '../../state/server-stats.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import type { LeftSilent } from './left-silent.ts';
 
+/** One dump of all virtual servers costs less than a message for each of so large a part of them. */
+const DUMP_IS_CHEAPER = 4;
 const CONNECT_TIMEOUT_MS = 1_000;
 /** The shortest time between two looks. */
 const LOOK_MS = 500;
@@ -69,6 +72,8 @@ export class EndpointChecker implements EndpointVerdicts {
   readonly #since = new TrafficSince();
   readonly #timing = new LookTiming();
   readonly #services = new Map<NamespacedName, CheckedService>();
+  /** The virtual servers that are read; undefined if Services have changed since the last look. */
+  #ids: readonly VirtualServerId[] | undefined;
   readonly #warnings: WarningLog;
   readonly #failure: LogOnChange;
   #left: LeftSilent;
@@ -78,6 +83,8 @@ export class EndpointChecker implements EndpointVerdicts {
   /** Packets to all virtual servers, as of the last look; undefined if the next one must read all. */
   #packets: number | undefined;
   #grew = false;
+  /** How many virtual servers the last dump of all had; 0 before it. */
+  #inKernel = 0;
   #looking = false;
   #cancelLook: () => void = () => {};
   #cancelAsk: () => void = () => {};
@@ -124,7 +131,7 @@ export class EndpointChecker implements EndpointVerdicts {
         if (ofServer?.has(key) === true) left.add(key);
       }
     }
-    this.#packets = undefined;
+    this.#ids = undefined;
     if (keys.size === 0) this.#services.delete(service);
     else this.#services.set(service, { ids: checked.map(({ virtualServer }) => virtualServer), endpoints: keys.size });
     this.#setEndpoints(service, keys, left);
@@ -133,6 +140,7 @@ export class EndpointChecker implements EndpointVerdicts {
   }
 
   deleted(service: NamespacedName): void {
+    this.#ids = undefined;
     this.#services.delete(service);
     this.#setEndpoints(service, new Set());
   }
@@ -186,33 +194,49 @@ export class EndpointChecker implements EndpointVerdicts {
 
   /** Returns whether any packet has come since the last look. */
   async #readCounters(): Promise<boolean> {
-    const { clock, ownerOf } = this.#options;
+    const { clock } = this.#options;
+    const ids = (this.#ids ??= this.#followed());
+    if (ids.length === 0) return false;
+    const beganAt = clock.now();
+    this.#lookedAt = beganAt;
+    const looked = await this.#trafficOf(ids);
+    this.#tell(this.#check.looked(looked, beganAt, clock.now()));
+    this.#askNext();
+    return this.#grew;
+  }
+
+  /** Follows the virtual servers that the Services have, and returns them. */
+  #followed(): readonly VirtualServerId[] {
+    const { ownerOf } = this.#options;
     const services = new Map<NamespacedName, readonly VirtualServerId[]>();
     for (const [service, { ids }] of this.#services) {
       const own = ids.filter((id) => ownerOf(virtualServerKey(id)) === service);
       if (own.length > 0) services.set(service, own);
     }
-    if (services.size === 0) return false;
-    const beganAt = clock.now();
-    this.#lookedAt = beganAt;
-    const traffic = await this.#trafficOf(services);
-    this.#tell(this.#check.looked(traffic, beganAt, clock.now()));
-    this.#askNext();
-    return this.#grew;
+    this.#since.follow(services);
+    this.#packets = undefined;
+    return [...services.values()].flat();
   }
 
   /** One small read shows that no packet has come at all. Counters of servers may be summed up later than their total. */
-  async #trafficOf(services: ReadonlyMap<NamespacedName, readonly VirtualServerId[]>): Promise<TrafficOf> {
+  async #trafficOf(ids: readonly VirtualServerId[]): Promise<Looked> {
     const { kernel } = this.#options;
     const packets = (await kernel.getTrafficTotals())?.incomingPackets;
-    if (packets === this.#packets && !this.#grew) return noTraffic(services.keys());
+    if (packets === this.#packets && !this.#grew) return NOTHING;
     this.#packets = undefined;
-    const stats = await kernel.getVirtualServerStats([...services.values()].flat());
-    const look = this.#since.begin(services, stats);
+    const look = this.#since.begin(await this.#statsOf(ids));
     const read = look.ids.length === 0 ? new Map<never, never>() : await kernel.getRealServerStats(look.ids);
     this.#grew = look.grew;
     this.#packets = packets;
     return this.#since.end(look, read);
+  }
+
+  async #statsOf(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServerStats>> {
+    const { kernel } = this.#options;
+    if (this.#inKernel > ids.length * DUMP_IS_CHEAPER) return kernel.getVirtualServerStats(ids);
+    const all = await kernel.getVirtualServerStats();
+    this.#inKernel = all.size;
+    return all;
   }
 
   #askNext(): void {

@@ -4,7 +4,7 @@ import type { Log } from '../../observe/log/log.ts';
 import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
 import type { Clock } from '../../reconcile/timing/clock.ts';
 import { estimationRuns } from '../startup/estimation.ts';
-import { connectOnce } from './connect-once.ts';
+import { askEndpoint } from './ask-endpoint.ts';
 import { EndpointChecker, type EndpointCheckerOptions } from './endpoint-checker.ts';
 import { readLeftSilent } from './left-silent.ts';
 import { hasLinkTo } from './own-link.ts';
@@ -35,7 +35,7 @@ export async function openEndpointCheck({
     acts,
     kernel,
     left: acts ? await readLeftSilent(kernel) : new Map(),
-    connect: connectOnce,
+    connect: askEndpoint,
     hasLinkTo: (address) => hasLinkTo(address, kernel),
     onConnected: (result) => metrics.endpointAsked(result),
   });

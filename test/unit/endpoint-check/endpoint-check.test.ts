@@ -2,6 +2,7 @@ import { expect, test } from '@jest/globals';
 import { namespacedName } from '../../../src/base/service/names.ts';
 import { EndpointCheck } from '../../../src/endpoint-check/endpoint-check.ts';
 import { LookTiming } from '../../../src/endpoint-check/look-timing.ts';
+import { NOTHING } from '../../../src/endpoint-check/traffic-since.ts';
 import type { RealServerKey } from '../../../src/state/real-server.ts';
 import { realServerKey } from '../../../src/state/real-server.ts';
 import { address, portOf } from '../../support/state.ts';
@@ -15,13 +16,14 @@ function keys(count: number): RealServerKey[] {
   );
 }
 
-test('connects are limited to a hundred in a second, and those of a Service with many suspects do not hold up others', () => {
+test('a hundred endpoints are asked in a second at most, and those of a Service with many suspects do not hold up others', () => {
   const check = new EndpointCheck();
   const others = Array.from({ length: 10 }, (_, at) => namespacedName('other', `s${at}`));
   check.setEndpoints(WEB, new Set(keys(500)), 0);
   for (const other of others) check.setEndpoints(other, new Set(keys(1)), 0);
   const of = (count: number) => new Map(keys(count).map((key) => [key, UNANSWERED]));
-  check.looked(new Map([[WEB, of(500)], ...others.map((other) => [other, of(1)] as const)]), 0, 0);
+  const traffic = new Map([[WEB, of(500)], ...others.map((other) => [other, of(1)] as const)]);
+  check.looked({ ...NOTHING, traffic }, 0, 0);
   const first = check.takeDue(0);
   expect(first).toHaveLength(100);
   expect(others.filter((other) => !first.some(({ service }) => service === other))).toEqual([]);
@@ -60,7 +62,7 @@ test('a look that does not know the traffic of a suspect is no sign that nothing
   const check = new EndpointCheck();
   const [key] = keys(1) as [RealServerKey];
   const looked = (traffic: typeof UNANSWERED | 'unknown', at: number) =>
-    check.looked(new Map([[WEB, new Map([[key, traffic]])]]), at, at);
+    check.looked({ ...NOTHING, traffic: new Map([[WEB, new Map([[key, traffic]])]]) }, at, at);
   const ask = (result: 'answered' | 'unanswered', at: number) => {
     for (const question of check.takeDue(at)) check.connected(question, result, at);
   };
@@ -68,13 +70,25 @@ test('a look that does not know the traffic of a suspect is no sign that nothing
   looked(UNANSWERED, 0);
   ask('answered', 0);
   looked(UNANSWERED, 2_000);
-  ask('unanswered', 3_000);
+  looked('unknown', 2_500);
   ask('unanswered', 4_000);
-  looked('unknown', 4_000);
-  looked(UNANSWERED, 5_000);
+  looked(UNANSWERED, 4_400);
   expect(check.silentOf(WEB).size).toBe(0);
-  looked(UNANSWERED, 6_000);
+  looked(UNANSWERED, 4_500);
   expect(check.silentOf(WEB).size).toBe(1);
+});
+
+test('a suspect without traffic is judged by a look at which nothing has changed, but not by one that left out its Service', () => {
+  const check = new EndpointCheck();
+  const [key] = keys(1) as [RealServerKey];
+  check.setEndpoints(WEB, new Set([key]), 0);
+  const traffic = new Map([[WEB, new Map([[key, { ...UNANSWERED, incomingPackets: 2 }]])]]);
+  check.looked({ ...NOTHING, traffic }, 0, 0);
+  for (const question of check.takeDue(0)) check.connected(question, 'answered', 0);
+  check.looked({ ...NOTHING, traffic }, 2_000, 2_000);
+  for (const question of check.takeDue(2_000)) check.connected(question, 'unanswered', 3_000);
+  expect(check.looked({ ...NOTHING, leftOut: new Set([WEB]) }, 4_000, 4_000)).toEqual([]);
+  expect(check.looked(NOTHING, 4_500, 4_500)).toMatchObject([{ service: WEB, end: undefined }]);
 });
 
 test('an endpoint that was removed and added again is used, whatever an earlier connect says', () => {

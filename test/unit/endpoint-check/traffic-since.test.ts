@@ -21,9 +21,10 @@ function server(...counts: readonly [number, number, number]): RealServerStats {
 /** A look at virtual servers of one Service that all have these counters, and one real server. */
 function look(since: TrafficSince, ids: readonly VirtualServerId[], ...counts: readonly [number, number, number]) {
   const stats = new Map(ids.map((id) => [virtualServerKey(id), counters(...counts)]));
-  const begun = since.begin(new Map([[WEB, ids]]), stats);
+  since.follow(new Map([[WEB, ids]]));
+  const begun = since.begin(stats);
   const read = new Map(begun.ids.map((id) => [virtualServerKey(id), [server(...counts)]]));
-  return { read: begun.ids.length, grew: begun.grew, traffic: since.end(begun, read).get(WEB)?.get(KEY) };
+  return { read: begun.ids.length, grew: begun.grew, traffic: since.end(begun, read).traffic.get(WEB)?.get(KEY) };
 }
 
 test('traffic is the growth since the last look, over all virtual servers; before the first look, it is unknown', () => {
@@ -56,27 +57,23 @@ test('the traffic of a real server that is removed and added again is unknown', 
   const ids = [vsId('10.96.0.1', 80)];
   const [id] = ids as [VirtualServerId];
   look(since, ids, 5, 20, 18);
-  const begun = since.begin(new Map([[WEB, ids]]), new Map([[virtualServerKey(id), counters(5, 24, 18)]]));
+  const begun = since.begin(new Map([[virtualServerKey(id), counters(5, 24, 18)]]));
   expect(
     since
       .end(begun, new Map([[virtualServerKey(id), []]]))
-      .get(WEB)
+      .traffic.get(WEB)
       ?.get(KEY),
   ).toBe('unknown');
   expect(look(since, ids, 5, 28, 26).traffic).toBe('unknown');
   // Its virtual server is gone when it is to be read.
-  const next = since.begin(new Map([[WEB, ids]]), new Map([[virtualServerKey(id), counters(5, 30, 26)]]));
-  expect(since.end(next, new Map()).get(WEB)?.get(KEY)).toBe('unknown');
+  const next = since.begin(new Map([[virtualServerKey(id), counters(5, 30, 26)]]));
+  expect(since.end(next, new Map()).traffic.get(WEB)?.get(KEY)).toBe('unknown');
 });
 
 test('the traffic through a virtual server that is gone is unknown once, and when it comes again', () => {
   const since = new TrafficSince();
   const ids = [vsId('10.96.0.1', 80)];
-  const gone = () =>
-    since
-      .end(since.begin(new Map([[WEB, ids]]), new Map()), new Map())
-      .get(WEB)
-      ?.get(KEY);
+  const gone = () => since.end(since.begin(new Map()), new Map()).traffic.get(WEB)?.get(KEY);
   look(since, ids, 5, 20, 18);
   expect([gone(), gone()]).toEqual(['unknown', undefined]);
   expect(look(since, ids, 6, 24, 22).traffic).toBe('unknown');
@@ -92,9 +89,11 @@ test('a look reads 2,000 virtual servers at most; the Services that were left ou
   );
   const stats = (packets: number) =>
     new Map([...services.values()].flat().map((id) => [virtualServerKey(id), counters(1, packets, 0)]));
-  const first = since.begin(services, stats(1));
+  since.follow(services);
+  const first = since.begin(stats(1));
   expect(first.ids).toHaveLength(2_000);
-  const second = since.begin(services, stats(2));
+  expect([...first.leftOut]).toEqual([...services.keys()].slice(2_000));
+  const second = since.begin(stats(2));
   expect(second.services.slice(0, 1_000)).toEqual([...services.keys()].slice(2_000));
   expect(second.services.filter((name) => first.services.includes(name))).toHaveLength(1_000);
 });
@@ -106,9 +105,10 @@ test('a namespace with many Services does not delay the reads of others', () => 
     [...names, WEB].map((name, at) => [name, [vsId(`10.96.${at >> 8}.${at & 255}`, 80)]] as const),
   );
   const ids = [...services.values()].flat();
+  since.follow(services);
   for (let packets = 1; packets < 4; packets++) {
     const stats = new Map(ids.map((id) => [virtualServerKey(id), counters(1, packets, 0)]));
-    const { services: looked } = since.begin(services, stats);
+    const { services: looked } = since.begin(stats);
     expect([looked.length, looked.includes(WEB)]).toEqual([2_000, true]);
   }
 });
