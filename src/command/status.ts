@@ -6,6 +6,7 @@ import { wordsOf } from '../explain/words.ts';
 import { ask } from './ask.ts';
 import { askOrRead } from './ask-or-read.ts';
 import { aligned, wrapped } from './output.ts';
+import { list, silentLines } from './listed-lines.ts';
 import { refusedText } from './refused-text.ts';
 import type { Command, Result } from './command.ts';
 
@@ -63,11 +64,7 @@ export function statusLines(status: StatusReply): string[] {
       draining,
       ({ virtualServer, realServer, sinceSeconds }) => `${virtualServer} -> ${realServer} since ${sinceSeconds} s`,
     ),
-    ...list(
-      'endpoints that do not answer',
-      status.silent ?? listOf([]),
-      ({ service, endpoint, why }) => `${service}: ${endpoint} ${why}`,
-    ),
+    ...silentLines(status.silent),
     ...list('repaired within the last hour', repairs, ({ at, command }) => `${at} ${command}`),
     ...list('settings that are not as wanted', listOf(settings), (command) => command),
     ...list('settings that stop packets, and are not changed', listOf(notes), (note) => note),
@@ -179,11 +176,4 @@ function conntrackText(conntrack: StatusReply['conntrack']): string {
 function syncText(sync: SyncText | undefined): string {
   if (sync === undefined) return 'none yet';
   return `${sync.ok ? '' : `failed (${sync.error}), `}took ${sync.seconds} s, ended ${sync.endedAt}`;
-}
-
-function list<T>(title: string, { count, first }: Listed<T>, text: (item: T) => string): string[] {
-  if (count === 0) return [];
-  const more = count - first.length;
-  const lines = aligned([...first.map((item) => [text(item)]), ...(more > 0 ? [[`and ${more} more`]] : [])]);
-  return ['', `${title} (${count}):`, ...lines];
 }

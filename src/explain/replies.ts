@@ -290,6 +290,8 @@ export interface TrafficReply extends Reply<'Traffic'> {
   readonly rows: readonly TrafficRow[];
   /** The number of rows beyond those listed. */
   readonly more: number;
+  /** With --ipvs-endpoint-check: endpoints that do not answer. */
+  readonly silent?: Listed<SilentReply>;
 }
 
 /** The Service or endpoint that a row is for. */
@@ -307,6 +309,18 @@ export interface TrafficRow extends TrafficName, Counters {
   readonly inactiveConnections: number;
 }
 
+/** An endpoint that does not answer. */
+export interface SilentReply {
+  readonly service: string;
+  /** Address and port. */
+  readonly endpoint: string;
+  readonly sinceSeconds: number;
+  /** Whether it still gets new connections: it is only observed, or most endpoints are silent. */
+  readonly used: boolean;
+  /** The traffic that was counted, and the consequence, in one clause. */
+  readonly why: string;
+}
+
 /** The traffic between two reads of the counters, as `top` prints it. */
 export interface TopReply extends Reply<'Top'> {
   readonly by: TrafficBy;
@@ -314,6 +328,8 @@ export interface TopReply extends Reply<'Top'> {
   readonly seconds: number;
   readonly rows: readonly TopRow[];
   readonly more: number;
+  /** As of the second read. */
+  readonly silent?: Listed<SilentReply>;
 }
 
 export interface TopRow extends TrafficName {
@@ -389,16 +405,7 @@ export interface StatusReply extends Reply<'Status'> {
     readonly sinceSeconds: number;
   }>;
   /** With --ipvs-endpoint-check: endpoints that do not answer. */
-  readonly silent?: Listed<{
-    readonly service: string;
-    /** Address and port. */
-    readonly endpoint: string;
-    readonly sinceSeconds: number;
-    /** Whether it still gets new connections: it is only observed, or most endpoints are silent. */
-    readonly used: boolean;
-    /** The traffic that was counted, and the consequence, in one clause. */
-    readonly why: string;
-  }>;
+  readonly silent?: Listed<SilentReply>;
   /** The repairs within the last hour of what other programs changed. */
   readonly repairs: Listed<RepairReply>;
   readonly conntrack?: { readonly used: number; readonly max: number };

@@ -16,10 +16,10 @@ const AFFINE_VIP = clusterAddress(2).v4;
 const BUNDLE = path.resolve('build/kube-ipvs-proxy.mjs');
 const PODS = [0, 1, 2];
 /**
- * The kernel sums up its counters every 2 s, so a whole period without answers ends up to 4 s after the event; two connects of
- * 1 s follow. The rest is for a slow machine.
+ * The kernel sums up its counters every 2 s, so a whole period without answers ends up to 4 s after the event; a connect of
+ * 1 s follows. The rest is for a slow machine.
  */
-const LAST_FAILURE_MS = 8_000;
+const LAST_FAILURE_MS = 6_000;
 /** A silent endpoint is asked every 2 s at first, and every 30 s at last. */
 const BACK_MS = 35_000;
 
@@ -211,6 +211,48 @@ test('a client with session affinity gets another endpoint; a restart keeps the 
   await hear(pod);
   await until('the endpoint is used again', async () => (await weights(AFFINE_VIP)) === '1 1 1', BACK_MS);
 });
+
+test('packets of an open connection alone tell that an endpoint is silent; the connection goes on when it answers', async () => {
+  await untilKnown(PODS.length);
+  const held = (await holdEach()).get('pod-0-1');
+  await silence(1);
+  const answer = held?.ask(60_000);
+  await until('it is silent', async () => (await weights()) === '1 0 1', 15_000);
+  await hear(1);
+  expect(await answer).toMatchObject({ ok: true, answeredBy: 'pod-0-1' });
+  await until('the endpoint is used again', async () => (await weights()) === '1 1 1', BACK_MS);
+});
+
+/**
+ * With 0, the kernel forwards a connection from the same port as an earlier one to the endpoint of that one, and counts no new
+ * connection; with 1, it schedules it anew once that endpoint has weight 0.
+ */
+test.each([
+  ['0', false],
+  ['1', true],
+])(
+  'with net.ipv4.vs.conn_reuse_mode %s, a client that uses one port tells that its endpoint is silent',
+  async (mode, isFreed) => {
+    const sysctl = 'net.ipv4.vs.conn_reuse_mode';
+    const before = (await node.exec(['sysctl', '-n', sysctl])).stdout.trim();
+    await node.exec(['sysctl', '-qw', `${sysctl}=${mode}`]);
+    try {
+      await untilKnown(PODS.length);
+      const sourcePort = 40_000 + Number(mode);
+      const reused = () => client.probeTcp(VIP, SERVICE_PORT, { sourcePort, timeoutMs: 300 });
+      const first = await client.probeTcp(VIP, SERVICE_PORT, { sourcePort });
+      if (!first.ok) throw new Error(first.code);
+      const pod = Number(first.answeredBy.at(-1));
+      await silence(pod);
+      const without = PODS.map((each) => (each === pod ? 0 : 1)).join(' ');
+      await until('it is silent', async () => !(await reused()).ok && (await weights()) === without, 15_000);
+      expect(await connectFor(1_000)).toMatchObject({ failed: 0 });
+      expect((await reused()).ok).toBe(isFreed);
+    } finally {
+      await node.exec(['sysctl', '-qw', `${sysctl}=${before}`]);
+    }
+  },
+);
 
 test('an endpoint is silent although IPVS counts ICMP errors about it as packets from it', async () => {
   await untilKnown(PODS.length + 1);

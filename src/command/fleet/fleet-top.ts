@@ -1,7 +1,7 @@
 import { mergeTop, topFacts } from '../../fleet/facts/merge-top.ts';
 import type { Command } from '../command.ts';
 import { TOP, topOptionsOf } from '../top/top.ts';
-import { topLines } from '../top/top-lines.ts';
+import { tableLines } from '../top/top-lines.ts';
 import { rowOrder } from '../top/top-reply.ts';
 import { silentLines } from './fleet-lines.ts';
 import { FLEET_OPTIONS, Fleet } from './fleet-options.ts';
@@ -20,6 +20,6 @@ export const FLEET_TOP: Command = {
     using fleet = await Fleet.find(given);
     const { answers, silent } = await fleet.ask({ args: () => args, kinds: ['Top'], read: topFacts }, seconds);
     const reply = mergeTop(by, rowOrder(sort), answers, silent);
-    return { reply, lines: [...topLines(reply), ...silentLines(silent)] };
+    return { reply, lines: [...tableLines(reply), ...silentLines(silent)] };
   },
 };

@@ -1,4 +1,5 @@
 import type { TopReply, TopRow } from '../../explain/replies.ts';
+import { silentLines } from '../listed-lines.ts';
 import { wrapped } from '../output.ts';
 import { short } from '../short-number.ts';
 
@@ -9,8 +10,13 @@ const MOST_ENDPOINT_COLUMNS = 28;
 
 const HEADS = ['active', 'inactive', 'conn/s', 'pkt/s in', 'out', 'B/s in', 'out'];
 
+/** Returns the table, and the endpoints that do not answer. */
+export function topLines(reply: TopReply): string[] {
+  return [...tableLines(reply), ...silentLines(reply.silent)];
+}
+
 /** Returns the table within 100 columns. Names that are too long are cut; the JSON form has them whole. */
-export function topLines({ verdict, by, rows, more }: Pick<TopReply, 'verdict' | 'by' | 'rows' | 'more'>): string[] {
+export function tableLines({ verdict, by, rows, more }: Pick<TopReply, 'verdict' | 'by' | 'rows' | 'more'>): string[] {
   const endpointColumns = Math.min(
     MOST_ENDPOINT_COLUMNS,
     rows.reduce((most, { endpoint = '' }) => Math.max(most, endpoint.length), 'endpoint'.length),

@@ -32,7 +32,7 @@ export function topReply(before: TrafficReply, now: TrafficReply, sort: Sort): T
     };
   });
   const connections = rows.reduce((sum, { perSecond }) => sum + (perSecond?.connections ?? 0), 0);
-  const { node, ok, by, more } = now;
+  const { node, ok, by, more, silent } = now;
   const what = by === 'endpoint' ? 'endpoint' : now.kernelOnly === true ? 'virtual server' : 'Service';
   const verdict =
     `${connections.toFixed(1)} new connections a second on node ${node}, in ${seconds.toFixed(1)} s, to ` +
@@ -44,6 +44,7 @@ export function topReply(before: TrafficReply, now: TrafficReply, sort: Sort): T
     seconds,
     rows: rows.toSorted(rowOrder(sort)),
     more,
+    ...(silent === undefined ? {} : { silent }),
   };
 }
 

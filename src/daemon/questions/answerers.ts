@@ -7,11 +7,11 @@ import { ownersIn } from '../../explain/difference/op-owner.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
 import type { Questioned } from '../../reconcile/questioned.ts';
-import { virtualServerKey } from '../../state/virtual-server.ts';
+import { type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
 import { withHealthChecks } from './ask-health-checks.ts';
 import { askedAddress } from './asked-address.ts';
 import type { Answerer } from './question-handler.ts';
-import { type StatusParts, statusReply } from './status-reply.ts';
+import { type StatusParts, silentOf, statusReply } from './status-reply.ts';
 import { QuestionError, requireIpvs } from './question-error.ts';
 import { servicesReply } from './services-reply.ts';
 import { type SupportParts, supportReply } from './support-reply.ts';
@@ -69,12 +69,14 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       if ('problem' in reply) throw new QuestionError(400, reply.problem);
       return reply;
     },
-    '/v1/traffic': (query) => {
+    '/v1/traffic': async (query) => {
       requireIpvs(mode, 'the traffic of Services is not counted');
       const by = trafficBy(required(query, 'by'));
       const { plan } = started();
       const namespace = query.get('namespace') ?? undefined;
-      return trafficReply({ ...options, by, namespace, ownerOf: (id) => plan.ownerOf(virtualServerKey(id)) });
+      const ownerOf = (id: VirtualServerId) => plan.ownerOf(virtualServerKey(id));
+      const reply = await trafficReply({ ...options, by, namespace, ownerOf });
+      return { ...reply, ...silentOf(options, plan, namespace) };
     },
     '/v1/services': (query) =>
       servicesReply({ ...options, namespace: query.get('namespace') ?? undefined, reconciler: started() }),

@@ -2,9 +2,7 @@ import type { SilentEndpoint } from '../../endpoint-check/endpoint-check.ts';
 import { trafficText } from '../../endpoint-check/endpoint-state.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
 import { formatRealServer, hasSameIdentity } from '../../state/real-server.ts';
-import type { ServiceReply, StatusReply } from '../../explain/replies.ts';
-
-type SilentReply = NonNullable<StatusReply['silent']>['first'][number];
+import type { ServiceReply, SilentReply } from '../../explain/replies.ts';
 
 /** Says since when an endpoint does not answer, why it counts as silent, and whether it gets new connections. */
 export function silentReply(

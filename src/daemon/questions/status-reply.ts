@@ -113,7 +113,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
     ...objects,
     refused,
     draining: drainingOf(parts),
-    ...silentOf(parts),
+    ...silentOf(parts, plan),
     repairs: history.repairs,
     ...(conntrack === undefined ? {} : { conntrack }),
     settings,
@@ -144,10 +144,18 @@ async function userspaceOf({ engines, localNodePorts }: StatusParts): Promise<Pi
   return { userspace: { listeners, connections, active, refused, failed: failedConnections, notServed } };
 }
 
-function silentOf({ silentEndpoints, clock, reconciler }: StatusParts): Pick<StatusReply, 'silent'> {
+/** @param namespace only Services of this namespace */
+export function silentOf(
+  { silentEndpoints, clock }: Pick<StatusParts, 'silentEndpoints' | 'clock'>,
+  plan: NodePlan,
+  namespace?: string,
+): Pick<StatusReply, 'silent'> {
   const silent = silentEndpoints?.();
   if (silent === undefined) return {};
-  return { silent: listed([...silent], (endpoint) => silentReply(endpoint, reconciler.plan, clock.now())) };
+  const asked = Array.from(silent).filter(
+    ({ service }) => namespace === undefined || service.startsWith(`${namespace}/`),
+  );
+  return { silent: listed(asked, (endpoint) => silentReply(endpoint, plan, clock.now())) };
 }
 
 /** Without ip_vs, its timeouts cannot be read; health has that reason already. */

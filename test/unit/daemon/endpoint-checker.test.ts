@@ -2,8 +2,10 @@ import { expect, jest, test } from '@jest/globals';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { listed, meta, service } from '../../support/objects.ts';
 import { CheckedEndpoints, checkedService, endpointsOf } from '../../support/checked-endpoints.ts';
+import { topLines } from '../../../src/command/top/top-lines.ts';
+import { topReply } from '../../../src/command/top/top-reply.ts';
 import { statusLines } from '../../../src/command/status.ts';
-import type { ServiceReply, StatusReply } from '../../../src/explain/replies.ts';
+import type { ServiceReply, StatusReply, TrafficReply } from '../../../src/explain/replies.ts';
 import { questionsOf } from '../../support/questions.ts';
 import type { EndpointCheckerOptions } from '../../../src/daemon/endpoint-check/endpoint-checker.ts';
 
@@ -47,7 +49,7 @@ test('a silent endpoint gets weight 0 within four seconds, in the kernel as in t
   expect(bed.told).toEqual(['default/web 1/3', 'default/web 0/3']);
 });
 
-test('status and explain name a silent endpoint, since when, and why', async () => {
+test('status, top and explain name a silent endpoint, since when, and why', async () => {
   const bed = await started();
   bed.silent.add(B);
   await bed.pass(6_500);
@@ -57,6 +59,13 @@ test('status and explain name a silent endpoint, since when, and why', async () 
   expect(lines.join(' ').replaceAll(/ +/g, ' ')).toContain(
     `endpoints that do not answer (1): default/web: 10.244.0.6:8080 ${why}`,
   );
+  const traffic = (await ask('/v1/traffic?by=service')) as TrafficReply;
+  expect(
+    topLines(topReply(traffic, traffic, 'name'))
+      .join(' ')
+      .replaceAll(/ +/g, ' '),
+  ).toContain(`10.244.0.6:8080 ${why}`);
+  expect(await ask('/v1/traffic?by=service&namespace=other')).toMatchObject({ silent: { count: 0 } });
   const { ok, ports } = (await ask('/v1/service?namespace=default&name=web')) as ServiceReply;
   expect([ok, ports[0]?.addresses[0]?.state]).toEqual([true, 'as planned']);
   expect(ports[0]?.endpoints.map(({ weight, why: reason }) => [weight, reason])).toEqual([
