@@ -70,7 +70,9 @@ export class BenchNode implements AsyncDisposable {
     await runCommand(['ip', 'netns', 'add', node.netns]);
     const lines = [
       'link set lo up',
-      'link add eth0 type dummy',
+      // Not every machine's own kernel has dummy devices.
+      'link add eth0 type veth peer name peer',
+      'link set peer up',
       `addr add ${NODE_ADDRESS}/24 dev eth0`,
       'link set eth0 up',
     ];

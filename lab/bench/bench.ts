@@ -16,6 +16,7 @@ import { fullCheck } from './row/full-check.ts';
 import { kernelCosts } from './row/kernel-costs.ts';
 import { kubeProxy, kubeProxyIptables, kubeProxyNftables } from './row/kube-proxy.ts';
 import { kubernetesFirst } from './row/kubernetes-first.ts';
+import { large, nftablesLargeParts } from './row/large.ts';
 import { memory } from './row/memory.ts';
 import { nftablesChange } from './row/nftables-change.ts';
 import { nftablesFirstSync } from './row/nftables-first-sync.ts';
@@ -58,6 +59,8 @@ const ROWS: readonly Row[] = [
   nftablesChangeScale,
   nftablesMemory,
   nftablesLarge,
+  large,
+  nftablesLargeParts,
   kubeProxyNftables,
   kubeProxyIptables,
 ];

@@ -11,17 +11,21 @@ export interface ClusterShape {
   readonly services: number;
   /** Of each service and family. */
   readonly endpoints: number;
+  /** Default: all endpoints of a service and family are in one slice. */
+  readonly endpointsOfSlice?: number;
   /** IPv4 and IPv6. */
   readonly dualStackEvery: number;
-  /** Type NodePort. At most 2,768 fit into the range. */
+  /** Type NodePort. At most 22,768 fit into the range. */
   readonly nodePortEvery: number;
   /** UDP instead of TCP. */
   readonly udpEvery: number;
-  /** Type LoadBalancer, with an ingress IP and two source ranges of each family. */
+  /** Type LoadBalancer, with an ingress IP and source ranges of each family. */
   readonly loadBalancerEvery?: number;
+  /** Of each load balancer and family. Default: 2. */
+  readonly sourceRanges?: number;
 }
 
-const NODE_PORTS = { first: 30_000, count: 2_768 };
+const NODE_PORTS = { first: 20_000, count: 22_768 };
 const MAX_SERVICES = 60_000;
 const MAX_ENDPOINTS = 500_000;
 /** Every address that this module gives to a Service: clusterIp() and those of load balancers. */
@@ -51,12 +55,15 @@ function ingressIp(service: number, family: 4 | 6): string {
     : clusterIp(service, 6).replace(':202:', ':203:');
 }
 
-/** Two source ranges for each load balancer, different for each. */
-function sourceRanges(service: number, family: 4 | 6): string[] {
-  const n = service & 0xffff;
-  return family === 4
-    ? ['192.0.2.0/24', `100.${64 + (n >> 12)}.${(n >> 4) & 255}.${(n & 15) << 4}/28`]
-    : ['2001:db8::/48', `2001:db8:1:${n.toString(16)}::/64`];
+/** Source ranges of a load balancer: the first is the same for all, the others begin with another one for each. */
+function sourceRanges(service: number, family: 4 | 6, count = 2): string[] {
+  const own = Array.from({ length: count - 1 }, (_, range) => {
+    const n = (service + range) & 0xffff;
+    return family === 4
+      ? `100.${64 + (n >> 12)}.${(n >> 4) & 255}.${(n & 15) << 4}/28`
+      : `2001:db8:1:${n.toString(16)}::/64`;
+  });
+  return [family === 4 ? '192.0.2.0/24' : '2001:db8::/48', ...own];
 }
 
 /** One of four million addresses from 10.64.0.0 up, or of fd00:64::/96. */
@@ -96,7 +103,7 @@ function serviceObject(index: number, shape: ClusterShape): JsonObject {
   const nodePort = is(index, shape.nodePortEvery)
     ? { nodePort: NODE_PORTS.first + Math.trunc(index / shape.nodePortEvery) }
     : {};
-  const ranges = ipFamilies.flatMap((family) => sourceRanges(index, family));
+  const ranges = ipFamilies.flatMap((family) => sourceRanges(index, family, shape.sourceRanges));
   const ingress = ipFamilies.map((family) => ({ ip: ingressIp(index, family), ipMode: 'VIP' }));
   return {
     apiVersion: 'v1',
@@ -123,22 +130,26 @@ function serviceObject(index: number, shape: ClusterShape): JsonObject {
   };
 }
 
-/** `endpoints` may differ from the shape's: one more, and the service has grown. */
+/** The slice that has endpoint `first` and those after it. `endpoints` may differ from the shape's: one more, and the service has grown. */
 function sliceObject(
   index: number,
   family: 4 | 6,
   shape: ClusterShape,
+  first = 0,
   endpoints: number = shape.endpoints,
 ): JsonObject {
-  const pods = Array.from({ length: endpoints }, (_, pod) => ({
-    address: pod < shape.endpoints ? podIp(index * shape.endpoints + pod, family) : growthIp(index, family),
-    pod,
-  }));
+  const { endpointsOfSlice = Infinity } = shape;
+  const pods = Array.from({ length: Math.min(endpoints - first, endpointsOfSlice) }, (_, n) => {
+    const pod = first + n;
+    const isGrowth = pod >= shape.endpoints;
+    return { address: isGrowth ? growthIp(index, family) : podIp(index * shape.endpoints + pod, family), pod };
+  });
+  const part = endpointsOfSlice === Infinity ? '' : `-${first / endpointsOfSlice}`;
   return {
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: {
-      name: `service-${index}-ipv${family}`,
+      name: `service-${index}-ipv${family}${part}`,
       namespace: `team-${index % 100}`,
       labels: {
         'kubernetes.io/service-name': `service-${index}`,
@@ -168,8 +179,13 @@ export function* serviceObjects(shape: ClusterShape): IterableIterator<JsonObjec
 }
 
 export function* sliceObjects(shape: ClusterShape): IterableIterator<JsonObject> {
-  for (let index = 0; index < shape.services; index++) {
-    for (const family of families(index, shape)) yield sliceObject(index, family, shape);
+  const { services, endpoints, endpointsOfSlice = Infinity } = shape;
+  for (let index = 0; index < services; index++) {
+    for (const family of families(index, shape)) {
+      let first = 0;
+      do yield sliceObject(index, family, shape, first);
+      while ((first += endpointsOfSlice) < endpoints);
+    }
   }
 }
 
@@ -197,9 +213,20 @@ export function listedEvents(shape: ClusterShape): SourceEvent[] {
   ];
 }
 
-/** The IPv4 slice of service `index` when it has this many endpoints; the shape's are always the first of them. */
+/**
+ * The IPv4 slice of service `index` when it has this many endpoints; the shape's are always the first of them. Of several slices,
+ * the last one has the difference, so it has to have room for it.
+ */
 export function scaledSlice(index: number, shape: ClusterShape, endpoints: number): JsonObject {
-  return sliceObject(index, 4, shape, endpoints);
+  const { endpointsOfSlice } = shape;
+  const first = endpointsOfSlice === undefined ? 0 : Math.floor(shape.endpoints / endpointsOfSlice) * endpointsOfSlice;
+  return sliceObject(index, 4, shape, first, endpoints);
+}
+
+/** Service `index` as it is in another shape. */
+export function serviceEvent(index: number, shape: ClusterShape): SourceEvent {
+  const object: Service = must(trimService(received(serviceObject(index, shape)), new Interner()));
+  return { kind: 'service', event: { type: 'applied', object } };
 }
 
 /** Service `index` has this many IPv4 endpoints from now on. */

@@ -107,19 +107,17 @@ function barPlot(name: string, groups: readonly BarGroup[]): Plot {
   };
 }
 
-/** The measures of a row beside kube-proxy, at each of its sizes. */
-function besideKubeProxy(sizes: readonly number[], mode: string): readonly BarGroup[] {
+/** The measures of a row beside kube-proxy. */
+function besideKubeProxy(mode: string): readonly BarGroup[] {
   const measures = [
     ['Start to the end of the first sync', 'start to the end of the first sync'],
     ['One endpoint more, from watch event to kernel', 'one endpoint more'],
     ['Resident memory', 'RSS'],
   ] as const;
-  return measures.flatMap(([title, measure]) =>
-    sizes.map((services) => ({
-      title: `${title}: ${services.toLocaleString('en')} Services with 10 endpoints each`,
-      measures: [`${measure} at ${services}x10, beside kube-proxy${mode}`],
-    })),
-  );
+  return measures.map(([title, measure]) => ({
+    title: `${title}: 1,000 Services with 10 endpoints each`,
+    measures: [`${measure} at 1000x10, beside kube-proxy in ${mode} mode`],
+  }));
 }
 
 /** The size of a cluster at the end of a measure's name, as `sizeName` writes it. */
@@ -206,9 +204,9 @@ export const PLOTS: readonly Plot[] = [
     },
   ]),
   MEMORY,
-  barPlot('kube-proxy', besideKubeProxy([100, 1_000], '')),
-  barPlot('kube-proxy-nftables', besideKubeProxy([1_000], ' in nftables mode')),
-  barPlot('kube-proxy-iptables', besideKubeProxy([1_000], ' in iptables mode')),
+  barPlot('kube-proxy', besideKubeProxy('ipvs')),
+  barPlot('kube-proxy-nftables', besideKubeProxy('nftables')),
+  barPlot('kube-proxy-iptables', besideKubeProxy('iptables')),
 ];
 
 /** The plot as SVG; the same measures give the same text. */

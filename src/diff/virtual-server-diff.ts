@@ -64,9 +64,10 @@ function diffRealServers(
   { order, ledger, now }: DiffContext,
   ops: { push(op: ServerOp): unknown },
 ): void {
-  const current = byKey(found?.realServers ?? []);
+  const differing = withoutEqualEnds(wanted.realServers, found?.realServers ?? []);
+  const current = byKey(differing.found);
   const missing: RealServer[] = [];
-  for (const realServer of wanted.realServers) {
+  for (const realServer of differing.wanted) {
     const known = current.get(realServerKey(realServer));
     if (known === undefined) missing.push(realServer);
     // A draining real server that is wanted again gets its weight back, and its connections continue.
@@ -76,11 +77,11 @@ function diffRealServers(
   for (const realServer of order.arrange(wanted.virtualServer, missing))
     ops.push({ kind: 'add-real-server', id, realServer });
   // Usually there is no surplus, which comparing the counts shows.
-  if (current.size === wanted.realServers.length - missing.length) {
+  if (current.size === differing.wanted.length - missing.length) {
     ledger.keepOnly(id);
     return;
   }
-  for (const realServer of wanted.realServers) current.delete(realServerKey(realServer));
+  for (const realServer of differing.wanted) current.delete(realServerKey(realServer));
   removeSurplus(id, wanted, current, { ledger, now }, ops);
   ledger.keepOnly(id, current);
 }
@@ -102,6 +103,28 @@ function removeSurplus(
     ops.push({ kind: 'delete-real-server', id, realServer });
     surplus.delete(key);
   }
+}
+
+/**
+ * Leaves out what both lists have at their beginning and at their end: a change of one endpoint among 100,000 then compares
+ * few by key. What was read may have any order.
+ */
+function withoutEqualEnds(
+  wanted: readonly RealServer[],
+  found: readonly FoundRealServer[],
+): { readonly wanted: readonly RealServer[]; readonly found: readonly FoundRealServer[] } {
+  const shorter = Math.min(wanted.length, found.length);
+  let first = 0;
+  while (first < shorter && isEqual(wanted[first], found[first])) first += 1;
+  let last = 0;
+  while (last < shorter - first && isEqual(wanted.at(-1 - last), found.at(-1 - last))) last += 1;
+  return { wanted: wanted.slice(first, wanted.length - last), found: found.slice(first, found.length - last) };
+}
+
+function isEqual(a: RealServer | undefined, b: FoundRealServer | undefined): boolean {
+  return (
+    a !== undefined && b !== undefined && a.address === b.address && a.port === b.port && hasSameServerSettings(b, a)
+  );
 }
 
 function byKey(servers: readonly FoundRealServer[]): Map<RealServerKey, FoundRealServer> {

@@ -12,11 +12,11 @@ export type KubeProxyMode = 'ipvs' | 'nftables' | 'iptables';
 /** The version that the test cluster has by default. */
 const { kubernetes: VERSION } = parseSettings([]);
 
-/** The release whose kube-proxy the traffic matrix compares ours with. */
+/** The release whose kube-proxy the traffic matrix and the bench compare ours with. */
 export const COMPARED_VERSION = '1.37.2';
 
 export function kubeProxyName(mode: KubeProxyMode): string {
-  return `kube-proxy ${VERSION} in ${mode} mode`;
+  return `kube-proxy ${COMPARED_VERSION} in ${mode} mode`;
 }
 
 /** The program, if `make cluster PROXY=kube-proxy`, `make smoke-build` or `make matrix PROXY=kube-proxy` has built it here. */

@@ -5,24 +5,19 @@ import { DaemonNode, type Started, until } from '../daemon-process.ts';
 import { EndpointChains } from '../endpoint-chains.ts';
 import { type EndpointView, virtualServerView } from '../endpoint-view.ts';
 import { iptablesChainView } from '../iptables-chains.ts';
-import { builtKubeProxy, kubeProxyName } from '../../../test/support/kube-proxy.ts';
+import { COMPARED_VERSION, builtKubeProxy, kubeProxyName } from '../../../test/support/kube-proxy.ts';
 import { KubeProxy } from '../kube-proxy.ts';
 import type { ClusterShape } from '../large-cluster.ts';
 import { type Measurements, type Target, ratioAtMost, valueAtMost } from '../measure.ts';
 import { hasNfTables } from '../nf-tables.ts';
 import { NftChanges } from '../nft-changes.ts';
 import { processorMs } from '../processor-time.ts';
-import { residentMib } from '../resident.ts';
+import { residentOf } from '../resident.ts';
 import type { Row } from '../row.ts';
 import { type Size, sizeName } from '../size.ts';
 
 interface Comparison {
   readonly mode: BenchMode;
-  readonly services: { readonly quick: readonly number[]; readonly full: readonly number[] };
-  /** From so many Services on, one run: kube-proxy alone takes minutes. */
-  readonly manyServices: number;
-  /** In the names of measures. */
-  readonly beside: string;
   readonly targets: Partial<Record<keyof Costs, Target>>;
 }
 
@@ -30,17 +25,17 @@ const IDLE_TARGET = valueAtMost(100, 'at most 0.1 s');
 
 const IPVS: Comparison = {
   mode: 'ipvs',
-  services: { quick: [100], full: [100, 1_000] },
-  manyServices: 1_000,
-  beside: 'beside kube-proxy',
-  targets: {},
+  targets: {
+    firstSync: ratioAtMost(1 / 50, 'at least 50 times faster'),
+    change: ratioAtMost(1 / 200, 'at least 200 times faster'),
+    firstSyncProcessor: ratioAtMost(1 / 50, 'at most a fiftieth'),
+    idle: ratioAtMost(1 / 25, 'at most a twenty-fifth'),
+    memory: ratioAtMost(1, 'no more'),
+  },
 };
 
 const NFTABLES: Comparison = {
   mode: 'nftables',
-  services: { quick: [100], full: [1_000] },
-  manyServices: Infinity,
-  beside: 'beside kube-proxy in nftables mode',
   targets: {
     firstSync: valueAtMost(3_000, 'at most 3 s'),
     change: ratioAtMost(1 / 200, 'at least 200 times faster'),
@@ -51,9 +46,6 @@ const NFTABLES: Comparison = {
 
 const IPTABLES: Comparison = {
   mode: 'iptables',
-  services: { quick: [100], full: [1_000] },
-  manyServices: Infinity,
-  beside: 'beside kube-proxy in iptables mode',
   targets: {
     firstSync: ratioAtMost(1, 'no slower'),
     change: ratioAtMost(1 / 5, 'at least 5 times faster'),
@@ -62,7 +54,7 @@ const IPTABLES: Comparison = {
   },
 };
 
-const ENDPOINTS = 10;
+const [SERVICES, QUICK_SERVICES, ENDPOINTS] = [1_000, 100, 10];
 const CHANGES = 3;
 
 /** After the first sync: what it used alone is given back by then. */
@@ -81,9 +73,15 @@ const LAST_SYNC = 'kubeproxy_sync_proxy_rules_last_timestamp_seconds';
 
 interface Costs {
   readonly firstSync: number[];
+  readonly firstSyncProcessor: number[];
   readonly change: number[];
   readonly memory: number[];
+  readonly anonymous: number[];
   readonly idle: number[];
+}
+
+function noCosts(): Costs {
+  return { firstSync: [], firstSyncProcessor: [], change: [], memory: [], anonymous: [], idle: [] };
 }
 
 /** The real kube-proxy and ours in turn, as processes, each on a fresh node with its own API server. */
@@ -108,36 +106,24 @@ export const kubeProxyIptables: Row = {
   },
 };
 
-async function compare(comparison: Comparison, out: Measurements, size: Size): Promise<void> {
-  const program = await builtKubeProxy();
+async function compare({ mode, targets }: Comparison, out: Measurements, size: Size): Promise<void> {
+  const program = await builtKubeProxy(COMPARED_VERSION);
   if (program === undefined) {
-    out.progress('left out: make cluster PROXY=kube-proxy builds kube-proxy');
+    out.progress('left out: make matrix PROXY=kube-proxy builds kube-proxy');
     return;
   }
-  for (const services of comparison.services[size.quick ? 'quick' : 'full']) {
-    await compareAt({ ...size.mixed(1, ENDPOINTS), services }, program, comparison, out, size);
-  }
-}
-
-async function compareAt(
-  shape: ClusterShape,
-  program: string,
-  { mode, manyServices, beside, targets }: Comparison,
-  out: Measurements,
-  size: Size,
-): Promise<void> {
-  const ours: Costs = { firstSync: [], change: [], memory: [], idle: [] };
-  const theirs: Costs = { firstSync: [], change: [], memory: [], idle: [] };
-  const runs = shape.services < manyServices ? size.slowRuns : 1;
-  for (let run = 1; run <= runs; run++) {
-    out.progress(`${sizeName(shape)}, run ${run} of ${runs}`);
+  const shape = { ...size.mixed(1, ENDPOINTS), services: size.quick ? QUICK_SERVICES : SERVICES };
+  const ours = noCosts();
+  const theirs = noCosts();
+  for (let run = 1; run <= size.slowRuns; run++) {
+    out.progress(`${sizeName(shape)}, run ${run} of ${size.slowRuns}`);
     await measureOurs(mode, shape, ours);
     await measureTheirs(mode, program, shape, theirs);
   }
   const add = (what: string, cost: keyof Costs, unit: string): void => {
     const target = targets[cost];
     out.add({
-      name: `${what} at ${sizeName(shape)}, ${beside}`,
+      name: `${what} at ${sizeName(shape)}, beside kube-proxy in ${mode} mode`,
       unit,
       values: ours[cost],
       against: kubeProxyName(mode),
@@ -146,8 +132,10 @@ async function compareAt(
     });
   };
   add('start to the end of the first sync', 'firstSync', 'ms');
+  add('processor time to the end of the first sync', 'firstSyncProcessor', 'ms');
   add('one endpoint more', 'change', 'ms');
   add('RSS', 'memory', 'MiB');
+  add('anonymous memory', 'anonymous', 'MiB');
   add('processor time in an idle minute', 'idle', 'ms');
 }
 
@@ -177,9 +165,12 @@ async function measure(
   // Services that are neither dual-stack nor UDP.
   const plain = Array.from({ length: shape.services }, (_, index) => index).filter((index) => index % 10 !== 0);
   costs.firstSync.push((await firstSyncEnd(node, started)) - started.at);
+  costs.firstSyncProcessor.push(await processorMs(started.process.pid));
   if (!(await view.haveAll(plain, shape.endpoints))) throw new Error('the first sync has left something out');
   await sleep(REST_MS);
-  costs.memory.push(await residentMib(started.process.pid));
+  const { all, anonymous } = await residentOf(started.process.pid);
+  costs.memory.push(all);
+  costs.anonymous.push(anonymous);
   using changes = node.bench.kernel.mode !== 'ipvs' ? new NftChanges(node.bench.path) : undefined;
   for (const service of plain.slice(0, CHANGES)) {
     await sleep(PAUSE_MS);

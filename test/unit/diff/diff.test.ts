@@ -48,6 +48,22 @@ describe('diffVirtualServer', () => {
     expect(run({ virtualServer: VS, realServers: [real('10.244.0.1', 1)] }, have)).toEqual([]);
   });
 
+  test.each([
+    ['in the order of the plan', (servers: readonly ObservedRealServer[]) => servers],
+    ['in another order', (servers: readonly ObservedRealServer[]) => servers.toReversed()],
+  ])('only what differs is changed, whatever is equal around it, %s', (_order, arranged) => {
+    const ip = (last: number): string => `10.244.0.${last}`;
+    const want = [1, 2, 4, 5, 7, 8].map((last) => real(ip(last), 1));
+    const have = [1, 2, 3, 5, 6, 7, 8].map((last) => observed(ip(last), last === 5 ? 0 : 1));
+    const diff = run({ virtualServer: VS, realServers: want }, { virtualServer: VS, realServers: arranged(have) });
+    expect(words(diff).sort()).toEqual([
+      'add-real-server TCP 10.96.0.1:80 -> 10.244.0.4:8080 weight=1',
+      'delete-real-server TCP 10.96.0.1:80 -> 10.244.0.3:8080 weight=0',
+      'delete-real-server TCP 10.96.0.1:80 -> 10.244.0.6:8080 weight=0',
+      'edit-real-server TCP 10.96.0.1:80 -> 10.244.0.5:8080 weight=1',
+    ]);
+  });
+
   test('missing: added with all its real servers', () => {
     expect(words(run({ virtualServer: VS, realServers: [real('10.244.0.1', 1)] }, undefined))).toEqual([
       'add-virtual-server TCP 10.96.0.1:80 sh flags=0 timeout=0',
