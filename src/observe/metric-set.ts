@@ -32,3 +32,9 @@ export function makeMetrics<T extends Readonly<Record<string, MetricRow>>>(
   });
   return { registry, metrics: Object.fromEntries(entries) as MetricSet<T> };
 }
+
+/** Sets a counter without labels to what others have counted since the start of the process. */
+export function setTotal(counter: Counter<never>, total: number): void {
+  counter.reset();
+  counter.inc(total);
+}

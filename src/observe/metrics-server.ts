@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Session } from 'node:inspector/promises';
 import { pipeline } from 'node:stream/promises';
+import { setTimeout } from 'node:timers/promises';
 import { getHeapSnapshot } from 'node:v8';
 import RegistryClass from 'prom-client/lib/registry.js';
 import type { ProxyMode } from '../base/proxy-mode.ts';
 import { type HttpHandler, answer, answerPieces, answerText, pathOf, queryOf } from './http-listener.ts';
 import { HttpServer, type HttpServerOptions } from './http-server.ts';
 import { acceptsGzip, gzipped } from './gzip.ts';
-import { Profiler } from './profiler.ts';
 import type { ProxyMetrics } from './proxy-metrics.ts';
 import type { SliMetrics } from './sli-metrics.ts';
 import { flagzPage, statuszPage } from './z-pages.ts';
@@ -40,15 +41,23 @@ async function sendHeap(response: ServerResponse): Promise<void> {
   await pipeline(getHeapSnapshot(), response);
 }
 
-async function sendCpuProfile(profiler: Profiler, request: IncomingMessage, response: ServerResponse): Promise<void> {
+const LONGEST_PROFILE_SECONDS = 60;
+
+/** Sends a CPU profile in the format that Chrome's DevTools open. */
+async function sendCpuProfile(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const seconds = Number(queryOf(request).get('seconds') ?? '10');
-  if (!(seconds > 0)) {
-    answerText(response, 400, 'seconds must be a number above 0\n');
-    return;
+  if (!(seconds > 0)) return answerText(response, 400, 'seconds must be a number above 0\n');
+  const session = new Session();
+  session.connect();
+  try {
+    await session.post('Profiler.enable');
+    await session.post('Profiler.start');
+    await setTimeout(Math.min(Math.max(seconds, 1), LONGEST_PROFILE_SECONDS) * 1000, undefined, { ref: false });
+    const { profile } = await session.post('Profiler.stop');
+    return answer(response, 200, 'application/json', JSON.stringify(profile));
+  } finally {
+    session.disconnect();
   }
-  const profile = await profiler.cpuProfile(seconds);
-  if (profile === undefined) answerText(response, 503, 'another profile is being taken\n');
-  else answer(response, 200, 'application/json', profile);
 }
 
 /** Handles /debug/flags/v as kube-proxy does: expects a PUT with the level as its body. */
@@ -75,10 +84,14 @@ async function changeVerbosity(
 }
 
 function debugRoutes({ setVerbosity }: MetricsServerOptions): Routes {
-  const profiler = new Profiler();
+  let isProfiling = false;
   return {
     '/debug/heap': (_request, response) => sendHeap(response),
-    '/debug/cpu': (request, response) => sendCpuProfile(profiler, request, response),
+    '/debug/cpu': async (request, response) => {
+      if (isProfiling) return answerText(response, 503, 'another profile is being taken\n');
+      isProfiling = true;
+      return await sendCpuProfile(request, response).finally(() => (isProfiling = false));
+    },
     '/debug/flags/v': (request, response) => changeVerbosity(request, response, setVerbosity),
   };
 }

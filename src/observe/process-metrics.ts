@@ -1,6 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { getHeapSpaceStatistics, getHeapStatistics } from 'node:v8';
-import type { MetricSet } from './metric-set.ts';
+import { type MetricSet, setTotal } from './metric-set.ts';
 import type { PROXY_METRICS } from './metric-table.ts';
 
 /** Returns undefined if `read` fails, for instance because all file descriptors are in use. */
@@ -32,8 +32,7 @@ export function openFilesLimit(): number | undefined {
 /** Sets the metrics of this process, from /proc/self (proc(5): status, limits, fd), Node and V8. */
 export function measureProcess(metrics: MetricSet<typeof PROXY_METRICS>): void {
   const { user, system } = process.cpuUsage();
-  metrics.process_cpu_seconds_total.reset();
-  metrics.process_cpu_seconds_total.inc((user + system) / 1e6);
+  setTotal(metrics.process_cpu_seconds_total, (user + system) / 1e6);
   metrics.process_start_time_seconds.set(performance.timeOrigin / 1000);
   const limits = readText('/proc/self/limits');
   const virtualKiB = /^VmSize:\s+(\d+) kB/m.exec(readText('/proc/self/status'))?.[1];

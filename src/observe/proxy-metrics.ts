@@ -14,10 +14,9 @@ import {
   nextWatchState,
   type WatchObserver,
 } from './api-observer.ts';
-import { setEngineMetrics } from '../userspace/engine-metrics.ts';
-import type { EngineReport } from '../userspace/engine-report.ts';
+import { type EngineReports, setEngineMetrics } from './engine-metrics.ts';
 import { EventLoopLag } from './event-loop-lag.ts';
-import { type MetricSet, makeMetrics } from './metric-set.ts';
+import { type MetricSet, makeMetrics, setTotal } from './metric-set.ts';
 import { PROXY_METRICS } from './metric-table.ts';
 import { measureProcess } from './process-metrics.ts';
 import { type ServicePortTraffic, textPieces, trafficText } from './service-traffic.ts';
@@ -53,19 +52,27 @@ function objectOf(operation: string): string {
   return object === 'entry' ? 'set-entry' : object;
 }
 
+/** What a scrape reads; nothing where a reader is absent. */
+export interface MetricReaders {
+  /** Traffic per Service. Must not reject. */
+  readonly services?: () => Promise<readonly ServicePortTraffic[]>;
+  readonly engines?: () => Promise<EngineReports>;
+  /** The traffic of the node. */
+  readonly totals?: () => Promise<VirtualServerStats | undefined>;
+  /** Whether the kernel updates its counters. */
+  readonly estimation?: () => Promise<boolean>;
+  /** The number of checked endpoints by state. */
+  readonly endpoints?: () => Readonly<Record<string, number>>;
+}
+
 /** Records events of the program as metrics; callers do not know metric names. */
 export class ProxyMetrics implements ApiObserver, WatchObserver {
   readonly #made: ReturnType<typeof makeMetrics<typeof PROXY_METRICS>>;
   readonly #metrics: MetricSet<typeof PROXY_METRICS>;
   readonly lag = new EventLoopLag();
   readonly #watchStates = new Map<string, WatchState>();
-  #readServices: () => Promise<readonly ServicePortTraffic[]> = () => Promise.resolve([]);
+  #readers: MetricReaders = {};
   #exposing: Promise<readonly Buffer[]> | undefined;
-  #readEngines: () => Promise<EngineReport | undefined> = () => Promise.resolve(undefined);
-  #readLocalEngine: () => Promise<EngineReport | undefined> = () => Promise.resolve(undefined);
-  #readEstimation: () => Promise<boolean> = () => Promise.resolve(true);
-  #countEndpoints: () => Readonly<Record<string, number>> = () => ({});
-  #readTotals: () => Promise<VirtualServerStats | undefined> = () => Promise.resolve(undefined);
 
   /**
    * @param operations all operation kinds, whose counters start at 0
@@ -239,13 +246,9 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
 
   /** @param totals since the start of the process */
   setNetlinkCounters(totals: Readonly<Record<NetlinkTotal, number>>): void {
-    const {
-      kubeipvs_netlink_sends_total: sends,
-      kubeipvs_netlink_bytes_total: bytes,
-      kubeipvs_netlink_messages_total: messages,
-    } = this.#metrics;
-    for (const counter of [sends, bytes, messages]) counter.reset();
-    sends.inc(totals.netlinkSends);
+    const { kubeipvs_netlink_bytes_total: bytes, kubeipvs_netlink_messages_total: messages } = this.#metrics;
+    setTotal(this.#metrics.kubeipvs_netlink_sends_total, totals.netlinkSends);
+    for (const counter of [bytes, messages]) counter.reset();
     bytes.inc({ direction: 'sent' }, totals.netlinkBytesSent);
     bytes.inc({ direction: 'received' }, totals.netlinkBytesReceived);
     messages.inc({ direction: 'sent' }, totals.netlinkMessages);
@@ -255,37 +258,14 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     this.#metrics.kubeipvs_processes_started_total.inc({ program });
   }
 
-  /** Sets the reader of per-service traffic, called at each scrape. It must not reject. */
-  observeServices(read: () => Promise<readonly ServicePortTraffic[]>): void {
-    this.#readServices = read;
-  }
-
-  /** Sets the readers of the sums of all user-space engines, and of that of loopback addresses; called at each scrape. */
-  observeEngines(all: () => Promise<EngineReport | undefined>, local: () => Promise<EngineReport | undefined>): void {
-    this.#readEngines = all;
-    this.#readLocalEngine = local;
+  /** Sets what each scrape reads, beside what was set before. */
+  observe(readers: MetricReaders): void {
+    this.#readers = { ...this.#readers, ...readers };
   }
 
   /** Must be called when the engine could not listen at a loopback address. */
   localListenerRefused(family: IpFamily): void {
-    this.#metrics.kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total.inc({
-      ip_family: familyLabel(family),
-    });
-  }
-
-  /** Sets the reader of the node's traffic, called at each scrape. */
-  observeTotals(read: () => Promise<VirtualServerStats | undefined>): void {
-    this.#readTotals = read;
-  }
-
-  /** Sets the reader that says whether the kernel updates its counters, called at each scrape. */
-  observeEstimation(read: () => Promise<boolean>): void {
-    this.#readEstimation = read;
-  }
-
-  /** Sets the reader that counts the checked endpoints by state, called at each scrape. */
-  observeEndpoints(count: () => Readonly<Record<string, number>>): void {
-    this.#countEndpoints = count;
+    this.#metrics.kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total.inc(label(family));
   }
 
   endpointAsked(result: string): void {
@@ -301,12 +281,13 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
   }
 
   async #expose(): Promise<readonly Buffer[]> {
-    const ports = await this.#readServices();
+    const { services, engines, endpoints } = this.#readers;
+    const ports = (await services?.()) ?? [];
     await this.#setEstimation();
     await this.#setTotals();
-    setEngineMetrics(this.#metrics, await this.#readEngines(), await this.#readLocalEngine());
+    setEngineMetrics(this.#metrics, (await engines?.()) ?? { all: undefined, local: undefined });
     measureProcess(this.#metrics);
-    for (const [state, count] of Object.entries(this.#countEndpoints())) {
+    for (const [state, count] of Object.entries(endpoints?.() ?? {})) {
       this.#metrics.kubeipvs_checked_endpoints.set({ state }, count);
     }
     this.#metrics.kubeipvs_event_loop_lag_max_seconds.set(this.lag.takeMax());
@@ -317,7 +298,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
   /** Removes the metric while the setting cannot be read. */
   async #setEstimation(): Promise<void> {
     try {
-      this.#metrics.kubeipvs_estimation_enabled.set((await this.#readEstimation()) ? 1 : 0);
+      this.#metrics.kubeipvs_estimation_enabled.set((await this.#readers.estimation?.()) === false ? 0 : 1);
     } catch {
       this.#metrics.kubeipvs_estimation_enabled.remove();
     }
@@ -325,7 +306,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
 
   /** Removes the metrics while the kernel cannot be read. */
   async #setTotals(): Promise<void> {
-    const totals = await this.#readTotals().catch(() => undefined);
+    const totals = await this.#readers.totals?.().catch(() => undefined);
     const metrics = this.#metrics;
     for (const [counter, value] of [
       [metrics.kubeipvs_node_connections_total, totals?.connections],

@@ -39,6 +39,6 @@ export async function openEndpointCheck({
     hasLinkTo: (address) => hasLinkTo(address, kernel),
     onConnected: (result) => metrics.endpointAsked(result),
   });
-  metrics.observeEndpoints(() => checker.counts());
+  metrics.observe({ endpoints: () => checker.counts() });
   return checker;
 }

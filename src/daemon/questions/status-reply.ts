@@ -20,7 +20,8 @@ import type { Clock } from '../../reconcile/timing/clock.ts';
 import type { Questioned } from '../../reconcile/questioned.ts';
 import { formatRealServer, realServerOf } from '../../state/real-server.ts';
 import { formatVirtualServer } from '../../state/virtual-server.ts';
-import type { EngineReport, RefusedListener } from '../../userspace/engine-report.ts';
+import type { EngineReports } from '../../observe/engine-metrics.ts';
+import type { RefusedListener } from '../../userspace/engine-report.ts';
 import type { SilentEndpoint } from '../../endpoint-check/endpoint-check.ts';
 import { conntrackUse } from './conntrack-use.ts';
 import type { History } from './history.ts';
@@ -53,13 +54,9 @@ export interface StatusParts extends Identity {
   readonly silentEndpoints?: () => Iterable<SilentEndpoint> | undefined;
   /** Leftovers of other modes on this node. */
   readonly knownLeftovers?: { readonly texts: readonly string[] };
-  /** The sums of all user-space engines. */
-  readonly engines?: { report(): Promise<EngineReport | undefined> };
+  readonly engines?: { reports(): Promise<EngineReports> };
   /** Node ports at loopback addresses. */
-  readonly localNodePorts?: {
-    report(): Promise<EngineReport | undefined>;
-    refusedText(refused: RefusedListener): string;
-  };
+  readonly localNodePorts?: { refusedText(refused: RefusedListener): string };
   /** With --dry-run: what the shadow found last. */
   readonly shadow?: () => StatusReply['shadow'];
 }
@@ -134,13 +131,12 @@ function drainingOf({ reconciler: { standing }, clock }: StatusParts): StatusRep
 }
 
 async function userspaceOf({ engines, localNodePorts }: StatusParts): Promise<Pick<StatusReply, 'userspace'>> {
-  const report = await engines?.report();
-  if (report === undefined) return {};
-  const { listening, totals } = report;
-  const refusedListeners = (await localNodePorts?.report())?.refusedListeners ?? [];
+  const { all, local } = (await engines?.reports()) ?? {};
+  if (all === undefined) return {};
+  const { listening, totals } = all;
   const { connections, active, refused, failedConnections } = totals;
   const listeners = listening[4] + listening[6];
-  const notServed = listed(refusedListeners, (one) => localNodePorts?.refusedText(one) ?? '');
+  const notServed = listed(local?.refusedListeners ?? [], (one) => localNodePorts?.refusedText(one) ?? '');
   return { userspace: { listeners, connections, active, refused, failed: failedConnections, notServed } };
 }
 

@@ -1,19 +1,19 @@
+import type { EngineReports } from '../../observe/engine-metrics.ts';
 import { type EngineReport, sumOfReports } from '../../userspace/engine-report.ts';
 
 type ReadEngine = () => Promise<EngineReport | undefined>;
 
 /** The user-space engines of this process: one for node ports at loopback addresses and, in userspace mode, one for all others. */
 export class Engines {
-  readonly #engines: ReadEngine[] = [];
+  readonly #engines = new Map<'local' | 'mode', ReadEngine>();
 
-  add(read: ReadEngine): void {
-    this.#engines.push(read);
+  set(of: 'local' | 'mode', read: ReadEngine): void {
+    this.#engines.set(of, read);
   }
 
-  /** Returns the sums of all engines; undefined while none runs. */
-  async report(): Promise<EngineReport | undefined> {
-    const reports = await Promise.all(this.#engines.map((read) => read()));
-    const running = reports.filter((report) => report !== undefined);
-    return running.length === 0 ? undefined : sumOfReports(running);
+  async reports(): Promise<EngineReports> {
+    const [local, ofMode] = await Promise.all((['local', 'mode'] as const).map((of) => this.#engines.get(of)?.()));
+    const running = [local, ofMode].filter((report) => report !== undefined);
+    return { all: running.length === 0 ? undefined : sumOfReports(running), local };
   }
 }

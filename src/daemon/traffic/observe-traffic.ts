@@ -20,7 +20,7 @@ interface TrafficOptions {
 
 /** Lets each scrape read the traffic of the node, and of the Services that are selected, from the kernel. */
 export function observeTraffic({ config, kernel, metrics, cluster, plan, log }: TrafficOptions): void {
-  metrics.observeTotals(() => kernel.getTrafficTotals());
+  metrics.observe({ totals: () => kernel.getTrafficTotals() });
   const { serviceMetrics: all, serviceMetricsSelector: selector } = config;
   if (!all && selector === undefined) return;
   const services = new ServiceMetrics({
@@ -31,5 +31,5 @@ export function observeTraffic({ config, kernel, metrics, cluster, plan, log }: 
     realServers: config.serviceMetricsRealServers,
     log,
   });
-  metrics.observeServices(() => services.read());
+  metrics.observe({ services: () => services.read() });
 }

@@ -89,10 +89,6 @@ function protobufReader<T extends { readonly meta: ObjectMeta }>(
         splitter.feed(chunk);
         return undefined;
       }),
-    end: () =>
-      checked(() => {
-        const { continue: next, resourceVersion } = splitter.end();
-        return { next, resourceVersion };
-      }),
+    end: () => checked(() => splitter.end()),
   };
 }

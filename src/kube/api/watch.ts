@@ -48,7 +48,7 @@ async function readEvents<T extends { readonly meta: ObjectMeta }>(
       if (yielder.due) await yielder.yieldIfDue();
     }
   }
-  return reader.withinEvent ? { kind: 'unavailable', message: 'the watch broke off within an event' } : undefined;
+  return reader.isWithinEvent() ? { kind: 'unavailable', message: 'the watch broke off within an event' } : undefined;
 }
 
 /** Watches a resource until the connection ends. Rejects only if `onEvent` throws. */

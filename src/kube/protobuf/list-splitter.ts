@@ -64,10 +64,11 @@ export class ListSplitter {
   }
 
   /** Returns the metadata of the list after its last byte. */
-  end(): { readonly resourceVersion: string; readonly continue: string } {
+  end(): { readonly resourceVersion: string; readonly next: string } {
     if (!this.#complete || this.#gatherer.length > 0) throw new WireError('the bytes end within the list');
     checkContent(this.#envelope);
-    return this.#meta;
+    const { resourceVersion = '', continue: next = '' } = this.#meta;
+    return { resourceVersion, next };
   }
 
   #begin(bytes: Buffer): number {

@@ -1,59 +1,72 @@
 import type { Interner } from '../objects/interner.ts';
 import { WIRE, WireError, WireReader } from './wire-reader.ts';
 
-/** A field that is read into a draft of type D. */
-interface Field<D> {
+/** How a value is read. */
+interface Kind<T> {
   readonly wireType: number;
   /** @param end where the value ends; without meaning for a number */
-  read(draft: D, reader: WireReader, end: number): void;
+  readonly read: (reader: WireReader, end: number) => T;
 }
 
-/** A message: a table of the fields that are read, by number. Others are skipped. */
-export interface Message<D> {
+/** How the values of a field that occurs several times are collected. */
+interface Repeated<T, All> extends Kind<T> {
+  readonly add: (all: All | undefined, value: T) => All;
+}
+
+type AnyKind = Kind<unknown> & { readonly add?: (all: never, value: never) => unknown };
+
+/** The fields that are read, by their numbers in the API's generated.proto: the name in the JSON of the API, and the kind. */
+type Fields = Readonly<Record<number, readonly [name: string, kind: AnyKind]>>;
+
+type ValueOf<K> = K extends Repeated<never, infer All> ? All : K extends Kind<infer T> ? T : never;
+
+/** What is read of a message; a field that did not occur is undefined. */
+type Draft<F extends Fields> = {
+  [Field in F[keyof F] as Field extends readonly [infer Name extends string, AnyKind] ? Name : never]:
+    (Field extends readonly [string, infer K] ? ValueOf<K> : never) | undefined;
+};
+
+/** A message: a table of the fields that are read. Others are skipped. */
+export interface Message<D> extends Kind<D> {
   readonly name: string;
   readonly empty: () => D;
-  readonly fields: readonly (Field<D> | undefined)[];
+  readonly fields: readonly (Fields[number] | undefined)[];
 }
 
-/**
- * @param Draft has the names that the fields have in the JSON of the API
- * @param numbered the fields by their numbers in the API's generated.proto
- */
-export function message<D>(name: string, Draft: new () => D, numbered: Readonly<Record<number, Field<D>>>): Message<D> {
-  const fields: (Field<D> | undefined)[] = [];
+export function message<const F extends Fields>(name: string, numbered: F): Message<Draft<F>> {
+  const fields: (Fields[number] | undefined)[] = [];
   for (const [number, field] of Object.entries(numbered)) fields[Number(number)] = field;
-  return { name, empty: () => new Draft(), fields: Array.from(fields) };
+  // All drafts are copies of one object, so that they have the same hidden class.
+  const nothing = Object.fromEntries(Object.values(numbered).map(([field]) => [field, undefined])) as Draft<F>;
+  const table = { name, empty: () => ({ ...nothing }), fields: Array.from(fields) };
+  return {
+    ...table,
+    wireType: WIRE.length,
+    read: (reader, end) => readFields(table.empty(), reader, end, table),
+  };
 }
 
-export function text<D>(set: (draft: D, value: string) => void): Field<D> {
-  return { wireType: WIRE.length, read: (draft, reader, end) => set(draft, reader.text(end)) };
-}
+export const text: Kind<string> = { wireType: WIRE.length, read: (reader, end) => reader.text(end) };
 
 /** A text that many objects repeat. */
-export function repeatedText<D>(set: (draft: D, value: string) => void): Field<D> {
-  return { wireType: WIRE.length, read: (draft, reader, end) => set(draft, reader.repeatedText(end)) };
+export const repeatedText: Kind<string> = { wireType: WIRE.length, read: (reader, end) => reader.repeatedText(end) };
+
+export const bytes: Kind<Buffer> = { wireType: WIRE.length, read: (reader, end) => reader.bytes(end) };
+
+export const integer: Kind<number> = { wireType: WIRE.varint, read: (reader) => reader.integer() };
+
+export const flag: Kind<boolean> = { wireType: WIRE.varint, read: (reader) => reader.flag() };
+
+export function mapped<T, R>({ wireType, read }: Kind<T>, convert: (value: T) => R): Kind<R> {
+  return { wireType, read: (reader, end) => convert(read(reader, end)) };
 }
 
-export function bytes<D>(set: (draft: D, value: Buffer) => void): Field<D> {
-  return { wireType: WIRE.length, read: (draft, reader, end) => set(draft, reader.bytes(end)) };
-}
-
-export function integer<D>(set: (draft: D, value: number) => void): Field<D> {
-  return { wireType: WIRE.varint, read: (draft, reader) => set(draft, reader.integer()) };
-}
-
-export function flag<D>(set: (draft: D, value: boolean) => void): Field<D> {
-  return { wireType: WIRE.varint, read: (draft, reader) => set(draft, reader.flag()) };
-}
-
-/** A message in the message. */
-export function inner<D, I>(table: Message<I>, set: (draft: D, value: I) => void): Field<D> {
+export function list<T>(kind: Kind<T>): Repeated<T, T[]> {
   return {
-    wireType: WIRE.length,
-    read: (draft, reader, end) => {
-      const value = table.empty();
-      readFields(value, reader, end, table);
-      set(draft, value);
+    ...kind,
+    add: (all = [], value) => {
+      all.push(value);
+      return all;
     },
   };
 }
@@ -64,18 +77,29 @@ export function inner<D, I>(table: Message<I>, set: (draft: D, value: I) => void
  * @param draft is filled up to the error
  */
 export function readMessage<D>(raw: Buffer, table: Message<D>, interner?: Interner, draft: D = table.empty()): D {
-  readFields(draft, new WireReader(raw, interner), raw.length, table);
-  return draft;
+  return readFields(draft, new WireReader(raw, interner), raw.length, table);
 }
 
-function readFields<D>(draft: D, reader: WireReader, end: number, { name, fields }: Message<D>): void {
+function readFields<D>(
+  draft: D,
+  reader: WireReader,
+  end: number,
+  { name, fields }: Pick<Message<D>, 'name' | 'fields'>,
+): D {
+  const values = draft as Record<string, unknown>;
   while (reader.at < end) {
     const tag = reader.tag();
     const wireType = tag & 7;
     const field = fields[tag >>> 3];
-    if (field === undefined) reader.skip(wireType, end);
-    else if (field.wireType !== wireType) throw new WireError(`field ${tag >>> 3} of ${name} has the wrong wire type`);
-    else field.read(draft, reader, wireType === WIRE.length ? reader.end(end) : end);
+    if (field === undefined) {
+      reader.skip(wireType, end);
+      continue;
+    }
+    const [key, kind] = field;
+    if (kind.wireType !== wireType) throw new WireError(`field ${tag >>> 3} of ${name} has the wrong wire type`);
+    const value = kind.read(reader, wireType === WIRE.length ? reader.end(end) : end);
+    values[key] = kind.add === undefined ? value : kind.add(values[key] as never, value as never);
   }
   if (reader.at !== end) throw new WireError(`${name} ends within a field`);
+  return draft;
 }

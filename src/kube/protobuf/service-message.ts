@@ -1,104 +1,40 @@
-import { inner, integer, message, repeatedText, text } from './message-table.ts';
-import { OBJECT_META, type ObjectDraft } from './object-meta.ts';
+import { integer, list, message, repeatedText, text } from './message-table.ts';
+import { OBJECT_META } from './object-meta.ts';
 
 // k8s.io/api/core/v1/generated.proto
 
-class PortDraft {
-  name: string | undefined;
-  protocol: string | undefined;
-  port: number | undefined;
-  nodePort: number | undefined;
-}
-
-const PORT = message('ServicePort', PortDraft, {
-  1: repeatedText((port, name) => (port.name = name)),
-  2: repeatedText((port, protocol) => (port.protocol = protocol)),
-  3: integer((port, number) => (port.port = number)),
-  5: integer((port, number) => (port.nodePort = number)),
+const PORT = message('ServicePort', {
+  1: ['name', repeatedText],
+  2: ['protocol', repeatedText],
+  3: ['port', integer],
+  5: ['nodePort', integer],
 });
 
-class ClientIpDraft {
-  timeoutSeconds: number | undefined;
-}
-
-class AffinityDraft {
-  clientIP: ClientIpDraft | undefined;
-}
-
-const AFFINITY = message('SessionAffinityConfig', AffinityDraft, {
-  1: inner(
-    message('ClientIPConfig', ClientIpDraft, {
-      1: integer((config, seconds) => (config.timeoutSeconds = seconds)),
-    }),
-    (config, clientIp) => (config.clientIP = clientIp),
-  ),
+const AFFINITY = message('SessionAffinityConfig', {
+  1: ['clientIP', message('ClientIPConfig', { 1: ['timeoutSeconds', integer] })],
 });
 
-class SpecDraft {
-  ports: PortDraft[] | undefined;
-  clusterIP: string | undefined;
-  type: string | undefined;
-  externalIPs: string[] | undefined;
-  sessionAffinity: string | undefined;
-  loadBalancerSourceRanges: string[] | undefined;
-  externalTrafficPolicy: string | undefined;
-  healthCheckNodePort: number | undefined;
-  sessionAffinityConfig: AffinityDraft | undefined;
-  clusterIPs: string[] | undefined;
-  ipFamilies: string[] | undefined;
-  internalTrafficPolicy: string | undefined;
-}
-
-const SPEC = message('ServiceSpec', SpecDraft, {
-  1: inner(PORT, (spec, port) => (spec.ports ??= []).push(port)),
-  3: text((spec, ip) => (spec.clusterIP = ip)),
-  4: repeatedText((spec, type) => (spec.type = type)),
-  5: text((spec, ip) => (spec.externalIPs ??= []).push(ip)),
-  7: repeatedText((spec, affinity) => (spec.sessionAffinity = affinity)),
-  9: text((spec, range) => (spec.loadBalancerSourceRanges ??= []).push(range)),
-  11: repeatedText((spec, policy) => (spec.externalTrafficPolicy = policy)),
-  12: integer((spec, port) => (spec.healthCheckNodePort = port)),
-  14: inner(AFFINITY, (spec, config) => (spec.sessionAffinityConfig = config)),
-  18: text((spec, ip) => (spec.clusterIPs ??= []).push(ip)),
-  19: repeatedText((spec, family) => (spec.ipFamilies ??= []).push(family)),
-  22: repeatedText((spec, policy) => (spec.internalTrafficPolicy = policy)),
+const SPEC = message('ServiceSpec', {
+  1: ['ports', list(PORT)],
+  3: ['clusterIP', text],
+  4: ['type', repeatedText],
+  5: ['externalIPs', list(text)],
+  7: ['sessionAffinity', repeatedText],
+  9: ['loadBalancerSourceRanges', list(text)],
+  11: ['externalTrafficPolicy', repeatedText],
+  12: ['healthCheckNodePort', integer],
+  14: ['sessionAffinityConfig', AFFINITY],
+  18: ['clusterIPs', list(text)],
+  19: ['ipFamilies', list(repeatedText)],
+  22: ['internalTrafficPolicy', repeatedText],
 });
 
-class IngressDraft {
-  ip: string | undefined;
-  ipMode: string | undefined;
-}
-
-class LoadBalancerDraft {
-  ingress: IngressDraft[] | undefined;
-}
-
-const LOAD_BALANCER = message('LoadBalancerStatus', LoadBalancerDraft, {
-  1: inner(
-    message('LoadBalancerIngress', IngressDraft, {
-      1: text((ingress, ip) => (ingress.ip = ip)),
-      3: repeatedText((ingress, mode) => (ingress.ipMode = mode)),
-    }),
-    (status, ingress) => (status.ingress ??= []).push(ingress),
-  ),
+const LOAD_BALANCER = message('LoadBalancerStatus', {
+  1: ['ingress', list(message('LoadBalancerIngress', { 1: ['ip', text], 3: ['ipMode', repeatedText] }))],
 });
 
-class StatusDraft {
-  loadBalancer: LoadBalancerDraft | undefined;
-}
-
-const STATUS = message('ServiceStatus', StatusDraft, {
-  1: inner(LOAD_BALANCER, (status, loadBalancer) => (status.loadBalancer = loadBalancer)),
-});
-
-class ServiceDraft implements ObjectDraft {
-  metadata: ObjectDraft['metadata'];
-  spec: SpecDraft | undefined;
-  status: StatusDraft | undefined;
-}
-
-export const SERVICE = message('Service', ServiceDraft, {
-  1: inner(OBJECT_META, (service, meta) => (service.metadata = meta)),
-  2: inner(SPEC, (service, spec) => (service.spec = spec)),
-  3: inner(STATUS, (service, status) => (service.status = status)),
+export const SERVICE = message('Service', {
+  1: ['metadata', OBJECT_META],
+  2: ['spec', SPEC],
+  3: ['status', message('ServiceStatus', { 1: ['loadBalancer', LOAD_BALANCER] })],
 });

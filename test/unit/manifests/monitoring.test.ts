@@ -52,7 +52,7 @@ async function expositionAfterALife(): Promise<string> {
   metrics.apiRequestFinished({ method: 'GET', host: 'h:1', code: '200', seconds: 0.1 });
   metrics.apiRequestFinished({ method: 'POST', host: 'h:1', code: '201', seconds: 0.1 });
   const totals = { connections: 1, incomingPackets: 1, outgoingPackets: 1, incomingBytes: 1, outgoingBytes: 1 };
-  metrics.observeTotals(() => Promise.resolve(totals));
+  metrics.observe({ totals: () => Promise.resolve(totals) });
   return await exposed(metrics);
 }
 

@@ -49,7 +49,7 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
   ],
   [
     'endpoints that are checked',
-    () => metrics.observeEndpoints(() => ({ trusted: 5, suspected: 0, silent: 2 })),
+    () => metrics.observe({ endpoints: () => ({ trusted: 5, suspected: 0, silent: 2 }) }),
     { 'kubeipvs_checked_endpoints{state="silent"}': 2, 'kubeipvs_checked_endpoints{state="suspected"}': 0 },
   ],
   [
@@ -277,7 +277,7 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
       const port = { namespace: 'default', service: 'web', portName: 'http', protocol: 'TCP', connections: 5 };
       const rest = { incomingPackets: 1, outgoingPackets: 2, incomingBytes: 3, outgoingBytes: 4 };
       const open = { activeConnections: 6, inactiveConnections: 7 };
-      metrics.observeServices(() => Promise.resolve([{ ...port, ...rest, ...open, realServers: [] }]));
+      metrics.observe({ services: () => Promise.resolve([{ ...port, ...rest, ...open, realServers: [] }]) });
     },
     Object.fromEntries(
       [
@@ -302,7 +302,7 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
       const open = { activeConnections: 6, inactiveConnections: 7 };
       const traffic = { ...rest, ...open, connections: 8 };
       const realServers = ['10.244.0.1:8080', '[fd00:244::1]:8080'].map((realServer) => ({ ...traffic, realServer }));
-      metrics.observeServices(() => Promise.resolve([{ ...port, ...rest, ...open, realServers }]));
+      metrics.observe({ services: () => Promise.resolve([{ ...port, ...rest, ...open, realServers }]) });
     },
     Object.fromEntries(
       [
@@ -323,14 +323,14 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
   ],
   [
     'estimation that was stopped',
-    () => metrics.observeEstimation(() => Promise.resolve(false)),
+    () => metrics.observe({ estimation: () => Promise.resolve(false) }),
     { kubeipvs_estimation_enabled: 0 },
   ],
   [
     'traffic of the node',
     () => {
       const totals = { connections: 1, incomingPackets: 2, outgoingPackets: 3, incomingBytes: 4, outgoingBytes: 5 };
-      metrics.observeTotals(() => Promise.resolve(totals));
+      metrics.observe({ totals: () => Promise.resolve(totals) });
     },
     {
       kubeipvs_node_connections_total: 1,

@@ -110,12 +110,14 @@ describe('a large exposition', () => {
     const events: string[] = [];
     let health: Promise<unknown> = Promise.resolve();
     const metrics = new ProxyMetrics();
-    metrics.observeServices(() => {
-      // From here on every budget of time is used up as soon as somebody looks: a fast machine has no advantage.
-      let clock = performance.now();
-      jest.spyOn(performance, 'now').mockImplementation(() => (clock += 100));
-      health = get(server.port, '/livez').then(() => events.push('health'));
-      return Promise.resolve(LARGE);
+    metrics.observe({
+      services: () => {
+        // From here on every budget of time is used up as soon as somebody looks: a fast machine has no advantage.
+        let clock = performance.now();
+        jest.spyOn(performance, 'now').mockImplementation(() => (clock += 100));
+        health = get(server.port, '/livez').then(() => events.push('health'));
+        return Promise.resolve(LARGE);
+      },
     });
     const pieces = await metrics.expose();
     events.push('exposition');
@@ -127,9 +129,11 @@ describe('a large exposition', () => {
   test('is made once for all who ask while it is made, and anew for who asks later', async () => {
     let reads = 0;
     const metrics = new ProxyMetrics();
-    metrics.observeServices(() => {
-      reads += 1;
-      return Promise.resolve(LARGE);
+    metrics.observe({
+      services: () => {
+        reads += 1;
+        return Promise.resolve(LARGE);
+      },
     });
     const all = await Promise.all([metrics.expose(), metrics.expose(), metrics.expose()]);
     expect(reads).toBe(1);
@@ -140,9 +144,9 @@ describe('a large exposition', () => {
 
   test('is made anew after one that failed', async () => {
     const metrics = new ProxyMetrics();
-    metrics.observeServices(() => Promise.reject(new Error('no')));
+    metrics.observe({ services: () => Promise.reject(new Error('no')) });
     await expect(metrics.expose()).rejects.toThrow('no');
-    metrics.observeServices(() => Promise.resolve([]));
+    metrics.observe({ services: () => Promise.resolve([]) });
     expect(await metrics.expose()).not.toHaveLength(0);
   });
 });

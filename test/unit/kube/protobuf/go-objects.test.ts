@@ -55,7 +55,7 @@ describe.each([1, 7, LIMIT])('bytes that Go wrote, in pieces of %i bytes', (size
     const read = (contentType: string, bytes: Buffer) => {
       const reader = watchReader(contentType, RESOURCES[kind], new Interner(), LIMIT);
       const events = pieces(bytes, size).flatMap((piece) => [...reader.feed(piece)]);
-      return { events, withinEvent: reader.withinEvent };
+      return { events, withinEvent: reader.isWithinEvent() };
     };
     const { json, protobuf } = bytesOf(name);
     const actual = read(`${PROTOBUF};stream=watch`, protobuf);
