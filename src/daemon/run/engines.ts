@@ -12,8 +12,12 @@ export class Engines {
   }
 
   async reports(): Promise<EngineReports> {
-    const [local, ofMode] = await Promise.all((['local', 'mode'] as const).map((of) => this.#engines.get(of)?.()));
+    const [local, ofMode] = await Promise.all((['local', 'mode'] as const).map((of) => this.#read(of)));
     const running = [local, ofMode].filter((report) => report !== undefined);
     return { all: running.length === 0 ? undefined : sumOfReports(running), local };
+  }
+
+  async #read(of: 'local' | 'mode'): Promise<EngineReport | undefined> {
+    return await this.#engines.get(of)?.();
   }
 }

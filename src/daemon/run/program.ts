@@ -58,7 +58,14 @@ export function openProgram(
   const opened = openSource(config, nodeName, metrics, log);
   started.defer(() => opened.close());
   return {
-    ...{ config, control, log, stop, started, nodeName, metrics, opened },
+    config,
+    control,
+    log,
+    stop,
+    started,
+    nodeName,
+    metrics,
+    opened,
     cluster: new Cluster(nodeName, config.serviceAnnotations),
     health: new ProxyHealth(2 * config.syncPeriod, nodeName),
     history: new History(clock, config.mode),
