@@ -2,7 +2,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LongProcess } from '../../test/bed/long-process.ts';
 import { Namespace } from '../../test/bed/namespace.ts';
-import { daemonArgv } from '../../test/support/daemon.ts';
+import { type DaemonProgram, daemonArgv } from '../../test/support/daemon.ts';
 import { imageEnvironment } from '../../test/support/image.ts';
 import { ApiProcess, now } from './api-process.ts';
 import { type BenchMode, BenchNode } from './bench-node.ts';
@@ -35,13 +35,12 @@ export class DaemonNode implements AsyncDisposable {
     return new DaemonNode(bench, namespace, await ApiProcess.start(bench.path, shape));
   }
 
-  /** @param runtime arguments of node itself */
-  async start(...runtime: readonly string[]): Promise<Started> {
+  async start(program?: DaemonProgram): Promise<Started> {
     const flags = [`--kubeconfig=${this.api.kubeconfig}`, ...FLAGS];
-    const [node = '', ...rest] = daemonArgv(this.namespace, flags, this.bench.kernel.mode);
+    const argv = daemonArgv(this.namespace, flags, this.bench.kernel.mode, program);
     const env = { ...process.env, ...(await imageEnvironment()) };
     const at = now();
-    return new Started(await this.namespace.spawn([node, ...runtime, ...rest], env), at);
+    return new Started(await this.namespace.spawn(argv, env), at);
   }
 
   /** What the daemon counts of itself, by name and labels; empty while it does not listen. */

@@ -5,6 +5,12 @@ import { TEST_MODE } from './mode.ts';
 
 const BUNDLE = path.resolve('build/kube-ipvs-proxy.mjs');
 
+/** Another build of the daemon, and further arguments of node. */
+export interface DaemonProgram {
+  readonly bundle?: string;
+  readonly runtime?: readonly string[];
+}
+
 /** Time limit of the first sync on a slow kernel. */
 const FIRST_SYNC_MS = 60_000;
 
@@ -12,14 +18,20 @@ const FIRST_SYNC_MS = 60_000;
  * Returns the command line of the bundled daemon with the flags common to all tests. A node of the bed is a network
  * namespace, and only the host's own can raise nf_conntrack_max.
  */
-export function daemonArgv(node: Namespace, flags: readonly string[], mode = TEST_MODE): string[] {
+export function daemonArgv(
+  node: Namespace,
+  flags: readonly string[],
+  mode = TEST_MODE,
+  { bundle = BUNDLE, runtime = [] }: DaemonProgram = {},
+): string[] {
   return [
     process.execPath,
     // As in the bundle's first line.
     '--max-semi-space-size=2',
     '--max-old-space-size=512',
     '--use-openssl-ca',
-    BUNDLE,
+    ...runtime,
+    bundle,
     `--proxy-mode=${mode}`,
     `--hostname-override=${node.name}`,
     '--conntrack-max-per-core=0',

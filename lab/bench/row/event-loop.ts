@@ -57,7 +57,7 @@ export const eventLoopDaemon: Row = {
   async run(out, size) {
     const shape = size.mixed(10_000, 5);
     await using node = await DaemonNode.make(shape);
-    const started = await node.start('--import', LOOP_PRELOAD);
+    const started = await node.start({ runtime: ['--import', LOOP_PRELOAD] });
     await started.firstSync();
     let seen = 0;
     const report = async (what: string): Promise<void> => {

@@ -5,16 +5,16 @@ import type { RuleSet } from '../../state/rules/rule-set.ts';
 /** After this time, rules are read again, although nothing has changed. */
 const MAX_AGE_MS = 10 * 60_000;
 
+/** The generation of nf_tables, or a digest of tables of iptables-legacy. */
+export type RulesVersion = number | string;
+
 interface Confirmed {
   readonly rules: RuleSet;
-  readonly generation: number;
+  readonly version: RulesVersion;
   readonly at: number;
 }
 
-/**
- * Remembers which rules were found in force at which generation of nf_tables. As long as the generation is the same, they
- * still are. iptables-legacy has no generation.
- */
+/** Remembers at which version of its tables which rules were found in force. As long as the version is the same, they still are. */
 export class ConfirmedRules {
   readonly #now: () => number;
   readonly #confirmed = new Map<IpFamily, Confirmed>();
@@ -24,16 +24,16 @@ export class ConfirmedRules {
     this.#now = now;
   }
 
-  /** @param generation read before the rules were */
-  note(rules: RuleSet, generation: number | undefined): void {
-    if (generation === undefined) return;
-    this.#confirmed.set(rules.family, { rules, generation, at: this.#now() });
+  /** @param version read before the rules were */
+  note(rules: RuleSet, version: RulesVersion | undefined): void {
+    if (version === undefined) return;
+    this.#confirmed.set(rules.family, { rules, version, at: this.#now() });
   }
 
   /** Returns whether these rules are still in force, as far as is known. */
-  stillHold(rules: RuleSet, generation: number | undefined): boolean {
+  stillHold(rules: RuleSet, version: RulesVersion | undefined): boolean {
     const known = this.#confirmed.get(rules.family);
-    if (known === undefined || known.generation !== generation || this.#now() - known.at >= MAX_AGE_MS) return false;
+    if (known === undefined || known.version !== version || this.#now() - known.at >= MAX_AGE_MS) return false;
     return isDeepStrictEqual(known.rules, rules);
   }
 }

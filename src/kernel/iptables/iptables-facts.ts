@@ -1,9 +1,12 @@
+import { hash } from 'node:crypto';
 import { readFileSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import type { IpFamily } from '../../base/ip.ts';
 import { decodeGeneration, getGeneration } from '../../netlink/family/nf-tables/generation.ts';
 import { decodeTable, dumpTables } from '../../netlink/family/nf-tables/table.ts';
 import type { NetlinkMessage } from '../../netlink/netlink-message.ts';
+import { isNativeError } from '../../netlink/transport/addon.ts';
+import { legacyTable } from '../../netlink/transport/legacy-table.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
 import { searchPath } from '../command-runner.ts';
 import { TABLES_OF_IPTABLES, askNfTables } from './nf-tables-question.ts';
@@ -16,6 +19,8 @@ export interface IptablesFacts {
   hasTables(variant: 'nft' | 'legacy', family: IpFamily): Promise<boolean | undefined>;
   /** Returns the number of the ruleset of nf_tables, which each change increments; undefined if unknown. */
   generation(): Promise<number | undefined>;
+  /** Returns a digest of tables of iptables-legacy, which their counters do not change; undefined if it is unknown. */
+  legacyDigest(family: IpFamily, tables: readonly string[]): string | undefined;
 }
 
 const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
@@ -52,6 +57,16 @@ async function nftGeneration(trace?: Trace): Promise<number | undefined> {
 }
 
 /** Returns the facts for this process and its own network namespace. */
+function legacyDigest(family: IpFamily, tables: readonly string[]): string | undefined {
+  try {
+    return tables.map((table) => hash('sha1', legacyTable(family, table))).join(' ');
+  } catch (error) {
+    // iptables-legacy-save reports why.
+    if (isNativeError(error)) return undefined;
+    throw error;
+  }
+}
+
 export const processIptablesFacts = (trace?: Trace): IptablesFacts => ({
   program: (name) => {
     for (const folder of searchPath()) {
@@ -66,6 +81,7 @@ export const processIptablesFacts = (trace?: Trace): IptablesFacts => ({
   hasTables: async (variant, family) =>
     variant === 'nft' ? await hasNftTables(family, trace) : hasLegacyTables(family),
   generation: () => nftGeneration(trace),
+  legacyDigest,
 });
 
 /** For a runner that enters another network namespace, where facts about this process do not apply. */
@@ -73,4 +89,5 @@ export const NO_IPTABLES_FACTS: IptablesFacts = {
   program: () => undefined,
   hasTables: async () => Promise.resolve(undefined),
   generation: async () => Promise.resolve(undefined),
+  legacyDigest: () => undefined,
 };

@@ -5,7 +5,7 @@ import type { Log } from '../../observe/log/log.ts';
 import { RULE_TABLES, type RuleSet, type RuleTable, withoutTables } from '../../state/rules/rule-set.ts';
 import type { RulesInForce, RulesWritten } from '../../state/rules/rules-in-force.ts';
 import type { CommandRunner } from '../command-runner.ts';
-import { ConfirmedRules } from './confirmed-rules.ts';
+import { ConfirmedRules, type RulesVersion } from './confirmed-rules.ts';
 import { isPermanent } from './iptables-failure.ts';
 import { type IptablesFacts, NO_IPTABLES_FACTS, processIptablesFacts } from './iptables-facts.ts';
 import { IptablesPrograms } from './iptables-programs.ts';
@@ -13,9 +13,10 @@ import { type SavedTables, parseCounters, parseSave } from './iptables-save.ts';
 import { scriptChains } from './iptables-script.ts';
 import {
   type IptablesVariant,
+  type NamedVariant,
   detectVariant,
-  isPlainNft,
   otherVariant,
+  plainVariant,
   programName,
   saveOutput,
   savedByVariant,
@@ -114,9 +115,20 @@ export class Iptables {
 
   /** Returns a number that changes with every change of the rules; undefined if the variant has none. Runs no program. */
   async generation(): Promise<number | undefined> {
+    return (await this.#named()) === 'nft' ? await this.#facts.generation() : undefined;
+  }
+
+  async #named(): Promise<NamedVariant | undefined> {
     const variant = await this.variant();
-    const isNft = variant === 'nft' || (variant === 'system' && isPlainNft(this.#facts));
-    return isNft ? await this.#facts.generation() : undefined;
+    return variant === 'system' ? plainVariant(this.#facts) : variant;
+  }
+
+  /** Returns what differs after every change of the tables of these rules; undefined if it is unknown. Runs no program. */
+  async #version(rules: RuleSet): Promise<RulesVersion | undefined> {
+    if ((await this.#named()) !== 'legacy') return await this.generation();
+    const missing = this.#missingTables.get(rules.family);
+    const tables = tablesOf(rules).filter((table) => missing?.has(table) !== true);
+    return this.#facts.legacyDigest(rules.family, tables);
   }
 
   /** Runs iptables-restore --noflush. */
@@ -127,10 +139,10 @@ export class Iptables {
   /** Reads the rules only if something may have changed since they were found in force. */
   async ensure(rules: RuleSet): Promise<RulesWritten> {
     const brought = await this.#turns[rules.family].run(async () => {
-      const generation = await this.generation();
-      if (this.#confirmed.stillHold(rules, generation)) return 'in force';
+      const version = await this.#version(rules);
+      if (this.#confirmed.stillHold(rules, version)) return 'in force';
       const found = await this.#bring(rules, () => true);
-      if (found === 'in force') this.#confirmed.note(rules, generation);
+      if (found === 'in force') this.#confirmed.note(rules, version);
       return found;
     });
     return typeof brought === 'string' ? { changed: false, chains: [] } : { changed: true, chains: brought };

@@ -66,7 +66,13 @@ export async function detectVariant(
 
 /** Whether plain `iptables` is known to be the nft variant. */
 export function isPlainNft(facts: IptablesFacts): boolean {
-  return path.basename(facts.program(programName('system', 4, 'restore')) ?? '').startsWith('xtables-nft');
+  return plainVariant(facts) === 'nft';
+}
+
+/** Returns which variant plain `iptables` is; undefined if that is not known. */
+export function plainVariant(facts: IptablesFacts): NamedVariant | undefined {
+  const program = path.basename(facts.program(programName('system', 4, 'restore')) ?? '');
+  return program.startsWith('xtables-nft') ? 'nft' : program.startsWith('xtables-legacy') ? 'legacy' : undefined;
 }
 
 interface Weight extends Detection {

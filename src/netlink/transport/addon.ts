@@ -53,6 +53,8 @@ export interface Addon {
    * or 18 bytes). Throws a NativeError: ENOENT if connection tracking does not know the connection.
    */
   readonly originalDestination: (fd: number) => Uint8Array;
+  /** Returns what getsockopt(2) makes of `value` at a new datagram socket. Throws a NativeError. */
+  readonly socketOption: (domain: number, level: number, option: number, value: Uint8Array) => Uint8Array;
 }
 
 /** Loads the addon. Throws an error with its path if it is missing or was built for another Node version. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { CommandResult, CommandRunner } from '../../../../src/kernel/command-runner.ts';
-import type { IptablesFacts } from '../../../../src/kernel/iptables/iptables-facts.ts';
+import { type IptablesFacts, NO_IPTABLES_FACTS } from '../../../../src/kernel/iptables/iptables-facts.ts';
 import { parseCounters, parseSave } from '../../../../src/kernel/iptables/iptables-save.ts';
 import { detectVariant } from '../../../../src/kernel/iptables/iptables-variant.ts';
 import { Iptables } from '../../../../src/kernel/iptables/iptables-handle.ts';
@@ -290,6 +290,7 @@ describe('which detection starts no program', () => {
     program: (name) => (name.includes('legacy') ? LEGACY : plain),
     hasTables: async (variant) => Promise.resolve(tables[variant]),
     generation: async () => Promise.resolve(undefined),
+    legacyDigest: () => undefined,
   });
   const started = async (runner: ReturnType<typeof scripted>, known: IptablesFacts): Promise<readonly string[]> => {
     const iptables = new Iptables(runner, new QuietLog(), () => undefined, undefined, known);
@@ -347,6 +348,7 @@ describe('which detection starts no program', () => {
       program: () => undefined,
       hasTables: async () => Promise.resolve(false),
       generation: async () => Promise.resolve(undefined),
+      legacyDigest: () => undefined,
     };
     const runner = scripted({ 'iptables-nft-save': {}, 'ip6tables-nft-save': {} });
     expect(await detectVariant(runner, nowhere)).toMatchObject({ variant: 'nft' });
@@ -375,6 +377,7 @@ describe('rules in force', () => {
         program: () => '/usr/sbin/xtables-nft-multi',
         hasTables: async (variant) => Promise.resolve(variant === 'nft'),
         generation: async () => Promise.resolve(node.generation),
+        legacyDigest: () => undefined,
       };
       const iptables = new Iptables(
         runner,
@@ -429,6 +432,36 @@ describe('rules in force', () => {
       const { check } = await nftNode({ stdout: saved(FIREWALL, FORWARD, ACCEPT, OTHER_INPUT) });
       for (let times = 0; times < 5; times++) expect(await check()).not.toEqual([]);
     });
+  });
+
+  test('with iptables-legacy, rules that were found in force are not read again until their tables change', async () => {
+    const runner = legacyNode(saved(FIREWALL, FORWARD, ACCEPT));
+    let digest: string | undefined = 'a';
+    const asked: string[] = [];
+    const facts: IptablesFacts = {
+      ...NO_IPTABLES_FACTS,
+      legacyDigest: (family, tables) => {
+        asked.push([family, ...tables].join(' '));
+        return digest;
+      },
+    };
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined, undefined, facts);
+    await iptables.variant();
+    const check = async (): Promise<readonly string[]> => {
+      runner.started.length = 0;
+      await iptables.ensure(RULES);
+      return [...runner.started];
+    };
+    // The rules that were read to find the variant are compared first.
+    await check();
+    const save = ['iptables-legacy-save'];
+    expect(await check()).toEqual([]);
+    digest = 'b';
+    expect(await check()).toEqual(save);
+    expect(await check()).toEqual([]);
+    digest = undefined;
+    expect([await check(), await check()]).toEqual([save, save]);
+    expect(new Set(asked)).toEqual(new Set(['4 filter']));
   });
 
   test('writing the rules on a node without rules costs one iptables-restore; the next check reads them back', async () => {
