@@ -1,4 +1,5 @@
 import type { CountersReply } from '../explain/replies.ts';
+import { COUNTERS } from '../state/server-stats.ts';
 import { aligned } from './output.ts';
 import { short } from './short-number.ts';
 
@@ -8,10 +9,7 @@ const LEAST_COLUMNS = 5;
 
 /** Returns the counters as a table; nothing if all are zero. */
 export function counterLines(counters: readonly CountersReply[]): string[] {
-  const rows = counters.map((each) => {
-    const { connections, incomingPackets, outgoingPackets, incomingBytes, outgoingBytes } = each;
-    return { at: each.at, values: [connections, incomingPackets, outgoingPackets, incomingBytes, outgoingBytes] };
-  });
+  const rows = counters.map((each) => ({ at: each.at, values: COUNTERS.map((counter) => each[counter]) }));
   if (rows.every(({ values }) => values.every((value) => value === 0))) return [];
   return aligned([
     ['counters', toTheRight(HEADS)],

@@ -1,10 +1,10 @@
 import type { NamespacedName } from '../base/service/names.ts';
 import { type Endpoint, type RealServerKey, realServerOf } from '../state/real-server.ts';
+import { NO_STATS } from '../state/server-stats.ts';
 import { DueQueue } from './due-queue.ts';
 import {
   type ConnectResult,
   type EndpointState,
-  NO_TRAFFIC,
   type Traffic,
   UNKNOWN,
   afterConnect,
@@ -116,7 +116,7 @@ export class EndpointCheck {
     }
     for (const checked of doubted) {
       if (leftOut.has(checked.service) || traffic.get(checked.service)?.has(checked.key) === true) continue;
-      const after = afterLook(checked.state, NO_TRAFFIC, beganAt, now);
+      const after = afterLook(checked.state, NO_STATS, beganAt, now);
       verdicts.push(...this.#change(checked, after, 'answer', now));
     }
     return verdicts;

@@ -1,17 +1,9 @@
-import type { VirtualServerStats } from '../state/server-stats.ts';
+import { NO_STATS, type VirtualServerStats, eachCounter } from '../state/server-stats.ts';
 import { counted } from '../base/text/counted.ts';
 import { unreachable } from '../base/unreachable.ts';
 
 /** Packets and new connections to an endpoint, and packets from it, between two reads of the counters. */
 export type Traffic = VirtualServerStats;
-
-export const NO_TRAFFIC: Traffic = {
-  connections: 0,
-  incomingPackets: 0,
-  outgoingPackets: 0,
-  incomingBytes: 0,
-  outgoingBytes: 0,
-};
 
 /** The result of a TCP connect from this node. `not-sent`: this node could not send it, which says nothing of the endpoint. */
 export type ConnectResult = 'answered' | 'refused' | 'unanswered' | 'not-sent';
@@ -114,7 +106,7 @@ export const UNKNOWN: EndpointState = {
 export function restored(now: number): EndpointState {
   const counts = { unanswered: 0, answered: 0, needed: 1, wasKnown: false };
   const times = { since: now, askAt: now, trialAt: now + RESTORED_MS };
-  return { kind: 'silent', traffic: NO_TRAFFIC, ...counts, ...times, past: { verdicts: 1, lastAt: now } };
+  return { kind: 'silent', traffic: NO_STATS, ...counts, ...times, past: { verdicts: 1, lastAt: now } };
 }
 
 /** Returns the time of the next connect; Infinity without one. */
@@ -157,7 +149,11 @@ export function afterLook(state: EndpointState, traffic: Traffic, beganAt: numbe
       return state.onTrial ? closedToNode(state.past, now) : withShortPause(state, doubt);
     }
     case 'suspected':
-      if (!hasAnswered) return judged({ ...state, traffic: sum(state.traffic, traffic), lookedAt: beganAt }, now);
+      if (!hasAnswered)
+        return judged(
+          { ...state, traffic: eachCounter((counter) => state.traffic[counter] + traffic[counter]), lookedAt: beganAt },
+          now,
+        );
       return state.onTrial ? closedToNode(state.past, now) : { ...trusted(state.past, now), pauses: state.pauses };
     case 'silent':
       // Its open connections are answered.
@@ -334,16 +330,6 @@ function shortened({ until }: Pause): Pause {
 function trusted(past: Past, suspectFrom: number): Trusted {
   const pause = { until: suspectFrom, nextMs: ASK_AGAIN_MS };
   return { kind: 'trusted', pauses: { none: pause, few: pause }, onTrial: false, past };
-}
-
-export function sum(a: Traffic, b: Traffic): Traffic {
-  return {
-    connections: a.connections + b.connections,
-    incomingPackets: a.incomingPackets + b.incomingPackets,
-    outgoingPackets: a.outgoingPackets + b.outgoingPackets,
-    incomingBytes: a.incomingBytes + b.incomingBytes,
-    outgoingBytes: a.outgoingBytes + b.outgoingBytes,
-  };
 }
 
 /** Returns "12 packets of 3 new connections to it, 0 back". */

@@ -1,8 +1,8 @@
 import { type NamespacedName, splitName } from '../base/service/names.ts';
 import { type RealServerKey, realServerKey } from '../state/real-server.ts';
-import type { RealServerStats, VirtualServerStats } from '../state/server-stats.ts';
+import { NO_STATS, type RealServerStats, type VirtualServerStats, eachCounter } from '../state/server-stats.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
-import { NO_TRAFFIC, type Traffic, sum } from './endpoint-state.ts';
+import type { Traffic } from './endpoint-state.ts';
 
 /** Virtual servers whose real servers are read in one look. One Service of each namespace in turn, those that were read longest ago first. */
 const MOST_READ = 2_000;
@@ -136,12 +136,13 @@ function growthOf(
   for (const [key, before] of followed.reads) {
     const stats = gone.has(key) ? [] : read.get(key);
     if (stats === undefined) continue;
-    const servers = new Map(stats.map((server) => [realServerKey(server), trafficOf(server)]));
+    const servers = new Map(stats.map((server) => [realServerKey(server), eachCounter((counter) => server[counter])]));
     reads.set(key, { ...before, servers });
     for (const of of new Set([...before.servers.keys(), ...servers.keys()])) {
       const grown = growth(before.servers.get(of), servers.get(of));
-      const known = sums.get(of) ?? NO_TRAFFIC;
-      sums.set(of, grown === 'unknown' || known === 'unknown' ? 'unknown' : sum(known, grown));
+      const known = sums.get(of) ?? NO_STATS;
+      const isKnown = grown !== 'unknown' && known !== 'unknown';
+      sums.set(of, isKnown ? eachCounter((counter) => known[counter] + grown[counter]) : 'unknown');
     }
   }
   followed.reads = reads;
@@ -158,21 +159,10 @@ function inTurn(services: readonly Grown[]): Grown[] {
   return turns.flat();
 }
 
-function trafficOf({ connections, ...server }: RealServerStats): Traffic {
-  const { incomingPackets, outgoingPackets, incomingBytes, outgoingBytes } = server;
-  return { connections, incomingPackets, outgoingPackets, incomingBytes, outgoingBytes };
-}
-
 /** The counters begin anew when another program resets them, or when a real server is added again. */
 function growth(last: Traffic | undefined, now: Traffic | undefined): Traffic | 'unknown' {
   if (last === undefined || now === undefined || beganAnew(last, now)) return 'unknown';
-  return {
-    connections: now.connections - last.connections,
-    incomingPackets: now.incomingPackets - last.incomingPackets,
-    outgoingPackets: now.outgoingPackets - last.outgoingPackets,
-    incomingBytes: now.incomingBytes - last.incomingBytes,
-    outgoingBytes: now.outgoingBytes - last.outgoingBytes,
-  };
+  return eachCounter((counter) => now[counter] - last[counter]);
 }
 
 function beganAnew(last: Traffic, now: Traffic): boolean {

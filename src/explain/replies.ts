@@ -1,3 +1,4 @@
+import type { VirtualServerStats } from '../state/server-stats.ts';
 import type { ProxyMode } from '../base/proxy-mode.ts';
 import type { KnownDifference } from '../state/rules/known-difference.ts';
 
@@ -163,7 +164,7 @@ export interface PortReply {
 }
 
 /** What the kernel has counted since the virtual server (real server) was added. Incoming means towards the endpoints. */
-export interface CountersReply extends Counters {
+export interface CountersReply extends VirtualServerStats {
   /** Address and port. */
   readonly at: string;
 }
@@ -303,7 +304,7 @@ export interface TrafficName {
 }
 
 /** Sums since the virtual servers (real servers) were added. Incoming means towards the endpoints. */
-export interface TrafficRow extends TrafficName, Counters {
+export interface TrafficRow extends TrafficName, VirtualServerStats {
   /** Connections that the kernel has now. */
   readonly activeConnections: number;
   readonly inactiveConnections: number;
@@ -336,16 +337,7 @@ export interface TopRow extends TrafficName {
   readonly activeConnections: number;
   readonly inactiveConnections: number;
   /** Absent if a counter was reset in between, or was not listed before. */
-  readonly perSecond?: Counters;
-}
-
-/** Counters of IPVS, which the kernel updates every two seconds. */
-export interface Counters {
-  readonly connections: number;
-  readonly incomingPackets: number;
-  readonly outgoingPackets: number;
-  readonly incomingBytes: number;
-  readonly outgoingBytes: number;
+  readonly perSecond?: VirtualServerStats;
 }
 
 /** The state of the daemon. Times are RFC 3339, durations seconds. Lists name at most 20 objects, and count all. */

@@ -1,6 +1,6 @@
 import { compareText } from '../base/text/compare-text.ts';
 import { formatRealServer } from '../state/real-server.ts';
-import type { RealServerStats, VirtualServerStats } from '../state/server-stats.ts';
+import { type RealServerStats, type VirtualServerStats, eachCounter } from '../state/server-stats.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import type { CountersReply } from './replies.ts';
 
@@ -26,20 +26,10 @@ export function countersOf(
     if (own !== undefined) addresses.push({ at: formatRealServer(id), ...own });
     for (const server of realServerStats.get(key) ?? []) {
       const at = formatRealServer(server);
-      endpoints.set(at, sumOf(at, server, endpoints.get(at)));
+      const known = endpoints.get(at);
+      endpoints.set(at, { at, ...eachCounter((counter) => server[counter] + (known?.[counter] ?? 0)) });
     }
   }
   const inOrder = [...endpoints.values()].toSorted((a, b) => compareText(a.at, b.at));
   return [...addresses, ...inOrder.slice(0, MOST_ENDPOINTS)];
-}
-
-function sumOf(at: string, a: VirtualServerStats, b: CountersReply | undefined): CountersReply {
-  return {
-    at,
-    connections: a.connections + (b?.connections ?? 0),
-    incomingPackets: a.incomingPackets + (b?.incomingPackets ?? 0),
-    outgoingPackets: a.outgoingPackets + (b?.outgoingPackets ?? 0),
-    incomingBytes: a.incomingBytes + (b?.incomingBytes ?? 0),
-    outgoingBytes: a.outgoingBytes + (b?.outgoingBytes ?? 0),
-  };
 }

@@ -1,5 +1,5 @@
 import { formatRealServer } from '../state/real-server.ts';
-import type { RealServerStats, VirtualServerStats } from '../state/server-stats.ts';
+import { COUNTERS, NO_STATS, type RealServerStats, type VirtualServerStats } from '../state/server-stats.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import type { TrafficBy, TrafficRow } from './replies.ts';
 
@@ -11,8 +11,6 @@ export interface FoundTraffic {
 }
 
 type Sum = { -readonly [Field in keyof TrafficRow]: TrafficRow[Field] };
-
-const COUNTERS = ['connections', 'incomingPackets', 'outgoingPackets', 'incomingBytes', 'outgoingBytes'] as const;
 
 /**
  * Sums the counters by Service, or by endpoint of a Service. A virtual server without an owner has a row of its own.
@@ -51,11 +49,7 @@ function rowOf(rows: Map<string, Sum>, of: string, endpoint?: string): Sum {
     ...(endpoint === undefined ? {} : { endpoint }),
     activeConnections: 0,
     inactiveConnections: 0,
-    connections: 0,
-    incomingPackets: 0,
-    outgoingPackets: 0,
-    incomingBytes: 0,
-    outgoingBytes: 0,
+    ...NO_STATS,
   };
   rows.set(key, row);
   return row;

@@ -21,7 +21,7 @@ import {
 } from '../../src/state/virtual-server.ts';
 import { codeOf, textOf } from '../../src/kernel/errno.ts';
 import { SCHEDULERS, SYSCTLS } from './fake-defaults.ts';
-import { FakeTables, NO_TRAFFIC, flowKey, matchedSets } from './fake-tables.ts';
+import { FakeTables, flowKey, matchedSets } from './fake-tables.ts';
 import { checkTimeouts } from './fake-timeouts.ts';
 import { KernelError } from '../../src/kernel/kernel-error.ts';
 import { checkSysctlKey } from '../../src/kernel/linux/sysctl.ts';
@@ -33,7 +33,7 @@ import type {
   NodeAddress,
   ObservedIpSet,
 } from '../../src/kernel/kernel.ts';
-import type { RealServerStats, VirtualServerStats } from '../../src/state/server-stats.ts';
+import { NO_STATS, type RealServerStats, type VirtualServerStats } from '../../src/state/server-stats.ts';
 
 /** Called before each operation. Returns a positive errno if the operation should fail, else undefined. */
 export type FailOp = (op: Op) => number | undefined;
@@ -137,7 +137,7 @@ export class FakeKernel implements Kernel {
     const virtualServer = this.tables.virtualServers.get(virtualServerKey(id));
     const key = realServerKey(server);
     if (virtualServer?.realServers.has(key) !== true) throw new Error('no such real server in the fake kernel');
-    const present = virtualServer.realServerStats.get(key) ?? NO_TRAFFIC;
+    const present = virtualServer.realServerStats.get(key) ?? NO_STATS;
     virtualServer.realServerStats.set(key, { ...present, ...change });
   }
 
@@ -198,7 +198,7 @@ export class FakeKernel implements Kernel {
 
   async getTrafficTotals(): Promise<VirtualServerStats | undefined> {
     await this.#enter('getTrafficTotals');
-    const total = { ...NO_TRAFFIC };
+    const total = { ...NO_STATS };
     for (const { stats } of this.tables.virtualServers.values()) {
       total.connections += stats.connections;
       total.incomingPackets += stats.incomingPackets;
@@ -237,7 +237,7 @@ export class FakeKernel implements Kernel {
       if (present === undefined || present.realServers.size === 0) continue;
       const servers = Array.from(present.realServers, ([server, observed]) => {
         const { address, port, activeConnections, inactiveConnections } = observed;
-        const traffic = present.realServerStats.get(server) ?? NO_TRAFFIC;
+        const traffic = present.realServerStats.get(server) ?? NO_STATS;
         return { address, port, activeConnections, inactiveConnections, ...traffic };
       });
       found.set(key, servers);

@@ -22,7 +22,7 @@ import {
   virtualServerKey,
 } from '../../src/state/virtual-server.ts';
 import type { Flow } from '../../src/kernel/kernel.ts';
-import type { VirtualServerStats } from '../../src/state/server-stats.ts';
+import { NO_STATS, type VirtualServerStats } from '../../src/state/server-stats.ts';
 
 /** IPSET_ERR_PROTOCOL in linux/netfilter/ipset/ip_set.h: the attributes do not fit the type of the set. */
 const IPSET_ERR_PROTOCOL = 4097;
@@ -33,14 +33,6 @@ const IPSET_ERR_TYPE_MISMATCH = 4102;
 /** The set is full (maxelem). Hash types only. */
 const IPSET_ERR_HASH_FULL = 4352;
 const { EEXIST, EINVAL, ENODEV, ENOENT, ESRCH } = constants.errno;
-
-export const NO_TRAFFIC: VirtualServerStats = {
-  connections: 0,
-  incomingPackets: 0,
-  outgoingPackets: 0,
-  incomingBytes: 0,
-  outgoingBytes: 0,
-};
 
 interface FakeVirtualServer {
   virtualServer: VirtualServer;
@@ -180,7 +172,7 @@ export class FakeTables {
     if (present === undefined && verb === 'edit') return ESRCH;
     const virtualServer = { ...wanted, flags: wanted.flags & ~VS_HASHED };
     if (present === undefined) {
-      const nothing = { realServers: new Map(), stats: NO_TRAFFIC, realServerStats: new Map() };
+      const nothing = { realServers: new Map(), stats: NO_STATS, realServerStats: new Map() };
       this.virtualServers.set(key, { virtualServer, ...nothing });
     } else present.virtualServer = virtualServer;
     if (borrows(wanted, wanted)) this.virtualServers.get(key)?.realServers.clear();

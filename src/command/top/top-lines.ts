@@ -1,4 +1,5 @@
 import type { TopReply, TopRow } from '../../explain/replies.ts';
+import { COUNTERS } from '../../state/server-stats.ts';
 import { silentLines } from '../listed-lines.ts';
 import { wrapped } from '../output.ts';
 import { short } from '../short-number.ts';
@@ -39,8 +40,7 @@ export function tableLines({ verdict, by, rows, more }: Pick<TopReply, 'verdict'
 function cellsOf({ activeConnections, inactiveConnections, perSecond }: TopRow): string[] {
   const now = [activeConnections, inactiveConnections].map(short);
   if (perSecond === undefined) return [...now, ...HEADS.slice(now.length).map(() => '-')];
-  const { connections, incomingPackets, outgoingPackets, incomingBytes, outgoingBytes } = perSecond;
-  return [...now, ...[connections, incomingPackets, outgoingPackets, incomingBytes, outgoingBytes].map(short)];
+  return [...now, ...COUNTERS.map((counter) => short(perSecond[counter]))];
 }
 
 function cutEnd(text: string, columns: number): string {

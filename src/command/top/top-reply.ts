@@ -5,10 +5,10 @@ import {
   REPLY_API_VERSION,
   type TopReply,
   type TopRow,
-  type Counters,
   type TrafficReply,
   type TrafficRow,
 } from '../../explain/replies.ts';
+import { COUNTERS, NO_STATS, type VirtualServerStats, eachCounter } from '../../state/server-stats.ts';
 
 /** The columns by which rows can be sorted: the greatest first, names in their order. */
 export const SORTS = ['connections', 'active', 'inactive', 'packets', 'bytes', 'name'] as const;
@@ -21,7 +21,7 @@ export function topReply(before: TrafficReply, now: TrafficReply, sort: Sort): T
   const rows = now.rows.map((row): TopRow => {
     const { activeConnections, inactiveConnections, of, endpoint } = row;
     // A row that is new began at zero, unless the earlier read left some out.
-    const base = earlier.get(nameOf(row)) ?? (before.more === 0 ? ZERO : undefined);
+    const base = earlier.get(nameOf(row)) ?? (before.more === 0 ? NO_STATS : undefined);
     const perSecond = base && ratesOf(row, base, seconds);
     return {
       of,
@@ -67,23 +67,8 @@ function nameOf({ of, endpoint = '' }: Pick<TopRow, 'of' | 'endpoint'>): string 
   return `${of} ${endpoint}`;
 }
 
-const COUNTERS = ['connections', 'incomingPackets', 'outgoingPackets', 'incomingBytes', 'outgoingBytes'] as const;
-
-const ZERO: Counters = {
-  connections: 0,
-  incomingPackets: 0,
-  outgoingPackets: 0,
-  incomingBytes: 0,
-  outgoingBytes: 0,
-};
-
 /** Undefined if a counter decreased: a virtual server or real server was deleted meanwhile. */
-function ratesOf(now: TrafficRow, before: Counters, seconds: number): Counters | undefined {
-  const rates = { ...ZERO };
-  for (const counter of COUNTERS) {
-    const increase = now[counter] - before[counter];
-    if (increase < 0 || seconds <= 0) return undefined;
-    rates[counter] = increase / seconds;
-  }
-  return rates;
+function ratesOf(now: TrafficRow, before: VirtualServerStats, seconds: number): VirtualServerStats | undefined {
+  if (seconds <= 0 || COUNTERS.some((counter) => now[counter] < before[counter])) return undefined;
+  return eachCounter((counter) => (now[counter] - before[counter]) / seconds);
 }

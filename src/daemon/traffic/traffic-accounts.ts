@@ -1,6 +1,6 @@
 import type { Traffic } from '../../observe/service-traffic.ts';
 import type { VirtualServerKey } from '../../state/virtual-server.ts';
-import type { RealServerStats, VirtualServerStats } from '../../state/server-stats.ts';
+import { COUNTERS, NO_STATS, type RealServerStats, type VirtualServerStats } from '../../state/server-stats.ts';
 
 /** What the kernel reports now about one Service port or real server. */
 export interface CounterReading {
@@ -24,16 +24,6 @@ interface Account {
   total: VirtualServerStats;
   readonly last: Map<VirtualServerKey, VirtualServerStats>;
 }
-
-const EMPTY: VirtualServerStats = {
-  connections: 0,
-  incomingPackets: 0,
-  outgoingPackets: 0,
-  incomingBytes: 0,
-  outgoingBytes: 0,
-};
-
-const FIELDS = Object.keys(EMPTY) as (keyof VirtualServerStats)[];
 
 /**
  * Accumulates counters over virtual servers, which are deleted and added again with counters at zero. Each reading adds
@@ -60,12 +50,12 @@ export class TrafficAccounts {
     const counted: (readonly [R, Traffic])[] = [];
     for (const [key, reading] of readings) {
       const { counters, activeConnections, inactiveConnections } = reading;
-      const account = this.#accounts.get(key) ?? { total: EMPTY, last: new Map() };
+      const account = this.#accounts.get(key) ?? { total: NO_STATS, last: new Map() };
       for (const known of [...account.last.keys()].filter((each) => !counters.has(each) && isGone(each))) {
         account.last.delete(known);
       }
       for (const [virtualServer, now] of counters) {
-        account.total = sum(account.total, now, account.last.get(virtualServer) ?? EMPTY);
+        account.total = sum(account.total, now, account.last.get(virtualServer) ?? NO_STATS);
         account.last.set(virtualServer, now);
       }
       accounts.set(key, account);
@@ -79,8 +69,8 @@ export class TrafficAccounts {
 
 /** Adds the increase since the last reading. If any counter has decreased, all of them were reset to zero. */
 function sum(before: VirtualServerStats, now: VirtualServerStats, last: VirtualServerStats): VirtualServerStats {
-  const since = FIELDS.some((field) => now[field] < last[field]) ? EMPTY : last;
+  const since = COUNTERS.some((field) => now[field] < last[field]) ? NO_STATS : last;
   const total = { ...before };
-  for (const field of FIELDS) total[field] += now[field] - since[field];
+  for (const field of COUNTERS) total[field] += now[field] - since[field];
   return total;
 }

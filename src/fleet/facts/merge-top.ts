@@ -1,6 +1,7 @@
 import { compareText } from '../../base/text/compare-text.ts';
 import { counted } from '../../base/text/counted.ts';
-import type { Counters, TopReply, TopRow, TrafficBy } from '../../explain/replies.ts';
+import type { TopReply, TopRow, TrafficBy } from '../../explain/replies.ts';
+import { type VirtualServerStats, eachCounter } from '../../state/server-stats.ts';
 import type { FleetTopReply, FleetTopRow, SilentNode } from '../fleet-replies.ts';
 import type { Older } from '../older.ts';
 import { MOST_ROWS, checkedNumber, checkedRows, checkedText } from './checked.ts';
@@ -30,14 +31,10 @@ function rowOf({
     ...(endpoint === undefined ? {} : { endpoint: checkedText('endpoint', endpoint) }),
     activeConnections: checkedNumber('activeConnections', activeConnections),
     inactiveConnections: checkedNumber('inactiveConnections', inactiveConnections),
-    ...(perSecond === undefined ? {} : { perSecond: ratesOf(perSecond) }),
+    ...(perSecond === undefined
+      ? {}
+      : { perSecond: eachCounter((counter) => checkedNumber(counter, perSecond[counter] ?? 0)) }),
   };
-}
-
-function ratesOf(perSecond: Older<Counters>): Counters {
-  const rates = { ...ZERO };
-  for (const counter of COUNTERS) rates[counter] = checkedNumber(counter, perSecond[counter] ?? 0);
-  return rates;
 }
 
 /** Adds up the traffic of all nodes, by Service or by endpoint. The order of the answers does not matter. */
@@ -63,34 +60,25 @@ export function mergeTop(
   };
 }
 
-const ZERO: Counters = {
-  connections: 0,
-  incomingPackets: 0,
-  outgoingPackets: 0,
-  incomingBytes: 0,
-  outgoingBytes: 0,
-};
-const COUNTERS = Object.keys(ZERO) as readonly (keyof Counters)[];
-
 function sumOf(parts: readonly { readonly node: string; readonly row: TopRow }[]): FleetTopRow {
-  const rates = { ...ZERO };
   let activeConnections = 0;
   let inactiveConnections = 0;
   let busiest = { node: '', connections: -1 };
   for (const { node, row } of parts) {
     activeConnections += row.activeConnections;
     inactiveConnections += row.inactiveConnections;
-    for (const counter of COUNTERS) rates[counter] += row.perSecond?.[counter] ?? 0;
     const connections = row.perSecond?.connections ?? 0;
     if (connections > busiest.connections) busiest = { node, connections };
   }
+  const rateOf = (counter: keyof VirtualServerStats): number =>
+    parts.reduce((sum, { row }) => sum + (row.perSecond?.[counter] ?? 0), 0);
   const { of = '', endpoint } = parts[0]?.row ?? {};
   return {
     of,
     ...(endpoint === undefined ? {} : { endpoint }),
     activeConnections,
     inactiveConnections,
-    ...(parts.some(({ row }) => row.perSecond !== undefined) ? { perSecond: rates } : {}),
+    ...(parts.some(({ row }) => row.perSecond !== undefined) ? { perSecond: eachCounter(rateOf) } : {}),
     nodes: parts.length,
     busiest: busiest.node,
   };

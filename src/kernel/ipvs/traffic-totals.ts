@@ -1,4 +1,4 @@
-import type { VirtualServerStats } from '../../state/server-stats.ts';
+import { COUNTERS, type VirtualServerStats, eachCounter } from '../../state/server-stats.ts';
 import type { SysctlFiles } from '../linux/sysctl.ts';
 
 /** ip_vs_ctl.c: ip_vs_stats_show(). The totals of the network namespace, of all virtual servers since ip_vs was loaded. */
@@ -13,19 +13,7 @@ export async function readTrafficTotals(files: Pick<SysctlFiles, 'read'>): Promi
 /** The totals: the first line after the header, in hexadecimal. Undefined for any other text. */
 function parseTrafficTotals(text: string): VirtualServerStats | undefined {
   const line = text.split('\n').find((each) => /^\s*[0-9A-F]+(\s+[0-9A-F]+){4}\s*$/.test(each));
-  const [connections, incomingPackets, outgoingPackets, incomingBytes, outgoingBytes] =
-    line
-      ?.trim()
-      .split(/\s+/)
-      .map((hex) => Number.parseInt(hex, 16)) ?? [];
-  if (
-    connections === undefined ||
-    incomingPackets === undefined ||
-    outgoingPackets === undefined ||
-    incomingBytes === undefined ||
-    outgoingBytes === undefined
-  ) {
-    return undefined;
-  }
-  return { connections, incomingPackets, outgoingPackets, incomingBytes, outgoingBytes };
+  if (line === undefined) return undefined;
+  const numbers = line.trim().split(/\s+/);
+  return eachCounter((counter) => Number.parseInt(numbers[COUNTERS.indexOf(counter)] ?? '', 16));
 }

@@ -2,7 +2,6 @@ import { describe, expect, test } from '@jest/globals';
 import {
   type ConnectResult,
   type EndpointState,
-  NO_TRAFFIC,
   type Traffic,
   UNKNOWN,
   afterConnect,
@@ -10,6 +9,7 @@ import {
   askAt,
   restored,
 } from '../../../src/endpoint-check/endpoint-state.ts';
+import { NO_STATS } from '../../../src/state/server-stats.ts';
 
 /** Packets of 60 bytes, unless those from the endpoint have another size. */
 function traffic(connections: number, incomingPackets: number, outgoingPackets: number, size = 60): Traffic {
@@ -78,7 +78,7 @@ function silentFor(from: EndpointState): number {
 describe('an endpoint', () => {
   test.each<readonly [string, readonly Step[], EndpointState['kind']]>([
     ['that answers is trusted', [[0, ANSWERED]], 'trusted'],
-    ['without traffic is trusted', [[0, NO_TRAFFIC]], 'trusted'],
+    ['without traffic is trusted', [[0, NO_STATS]], 'trusted'],
     ['whose clients got no packet is suspected', [[0, UNANSWERED]], 'suspected'],
     ['from which fewer packets came than connections have is suspected', [[0, traffic(9, 30, 26)]], 'suspected'],
     ['that answers neither clients nor this node is silent', TO_SILENT, 'silent'],
@@ -138,10 +138,10 @@ describe('an endpoint', () => {
     ],
     [
       'is not silent before the kernel has summed up its counters again, if an answer may have been on its way',
-      [...TO_DOUBTED, [1_999, NO_TRAFFIC]],
+      [...TO_DOUBTED, [1_999, NO_STATS]],
       'suspected',
     ],
-    ['of which no answer was on its way is silent after that', [...TO_DOUBTED, [2_000, NO_TRAFFIC]], 'silent'],
+    ['of which no answer was on its way is silent after that', [...TO_DOUBTED, [2_000, NO_STATS]], 'silent'],
     [
       'from which some packets came is silent when none has come in a whole period',
       [
@@ -267,7 +267,7 @@ describe('an endpoint', () => {
 
   test('that has never answered this node is asked when it gets traffic, less and less often, and never judged', () => {
     expect(askAt(UNKNOWN)).toBe(Infinity);
-    expect(askAt(afterLook(UNKNOWN, NO_TRAFFIC, 0, 0))).toBe(Infinity);
+    expect(askAt(afterLook(UNKNOWN, NO_STATS, 0, 0))).toBe(Infinity);
     let state: EndpointState = UNKNOWN;
     const asked: number[] = [];
     for (let now = 0; now < 1_500_000; now += 500) {

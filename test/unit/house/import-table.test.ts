@@ -20,7 +20,7 @@ const TABLE: Record<string, { readonly values: readonly string[]; readonly types
   netlink: { values: [] },
   kernel: { values: ['state', 'netlink'], types: ['observe', 'userspace'] },
   userspace: { values: ['state', 'netlink'] },
-  fleet: { values: ['explain', 'kernel'] },
+  fleet: { values: ['explain', 'kernel', 'state'] },
   reconcile: { values: ['model', 'plan', 'state', 'diff', 'explain'], types: ['kernel', 'observe'] },
   daemon: {
     values: [
@@ -40,7 +40,7 @@ const TABLE: Record<string, { readonly values: readonly string[]; readonly types
     ],
   },
   command: {
-    values: ['cli', 'config', 'daemon', 'explain', 'fleet', 'kernel', 'kube', 'model', 'reconcile'],
+    values: ['cli', 'config', 'daemon', 'explain', 'fleet', 'kernel', 'kube', 'model', 'reconcile', 'state'],
     types: ['observe'],
   },
   cli: { values: ['config', 'daemon'], types: ['observe'] },
