@@ -20,6 +20,7 @@ const READS = {
   compareRules: true,
   forgetReadings: true,
   preview: true,
+  listTables: true,
   getOtherRules: true,
   getTrafficTotals: true,
   getSysctl: true,

@@ -119,6 +119,12 @@ export interface KernelReader {
   /** Returns which commands would establish the rules, and then each part of a change. */
   preview(rules: readonly RuleSet[], parts: readonly (readonly Op[])[]): Promise<Preview>;
 
+  /**
+   * Returns our nf_tables tables of all families as the lines of a script for nft; none in modes without them. Of each set,
+   * at most `mostElements` are listed.
+   */
+  listTables(mostElements: number): Promise<readonly string[]>;
+
   /** Returns what other programs may have on the way of packets. Runs iptables-save. */
   getOtherRules(family: IpFamily): Promise<OtherRules>;
 

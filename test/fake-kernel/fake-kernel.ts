@@ -369,6 +369,10 @@ export class FakeKernel implements Kernel {
     return { missing: [], packets: new Map(chains.map((chain) => [ruleChainKey(chain), chain.rules.map(() => 0)])) };
   }
 
+  listTables(): Promise<readonly string[]> {
+    return Promise.resolve([]);
+  }
+
   async getOtherRules(): Promise<OtherRules> {
     await this.#enter('getOtherRules');
     return this.otherRules;

@@ -4,9 +4,11 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import type { Answer, ProbeResult } from '../bed/agent-protocol.ts';
 import { Bed } from '../bed/bed.ts';
+import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
-import { startDaemon } from '../support/daemon.ts';
+import type { SupportReply } from '../../src/explain/node/node-replies.ts';
+import { querySocketOf, startDaemon } from '../support/daemon.ts';
 
 jest.setTimeout(patient(180_000));
 
@@ -130,13 +132,32 @@ function onNfTables(): void {
 
   const ask = (): Promise<ProbeResult> => bed.client(0).probeTcp('10.202.0.10', 80);
 
-  async function daemon(flags: readonly string[]): Promise<string> {
+  const started = async (flags: readonly string[]): Promise<LongProcess> => {
     const common = ['--proxy-mode=nftables', '--iptables-sync-period=1s', '-v=4', `--manifests=${folder}`];
-    const process = await startDaemon(node, [...common, ...flags]);
-    await process.waitForOutput(/kind="full"/, 30_000);
-    await process.stop();
-    return process.output;
+    const program = await startDaemon(node, [...common, ...flags]);
+    await program.waitForOutput(/kind="full"/, 30_000);
+    return program;
+  };
+
+  async function daemon(flags: readonly string[]): Promise<string> {
+    const program = await started(flags);
+    await program.stop();
+    return program.output;
   }
+
+  test.each(SETTINGS)('with %s: a support archive has a script that makes the same ruleset', async (_name, flags) => {
+    const program = await started(flags);
+    const support = [process.execPath, path.resolve('build/kube-ipvs-proxy.mjs'), 'support', '-o', 'json'];
+    const { stdout } = await node.exec([...support, `--query-socket=${querySocketOf(node)}`]);
+    const { tables } = JSON.parse(stdout) as SupportReply;
+    await program.stop();
+    // Nobody has asked: there is no client to remember.
+    const before = await list();
+    await node.exec(['nft', 'flush', 'ruleset']);
+    expect((await node.exec(['nft', '-f', '-'], { input: `${tables.join('\n')}\n` })).stderr).toBe('');
+    expect(linesOf(await list())).toEqual(linesOf(before));
+    await node.exec(['nft', 'flush', 'ruleset']);
+  });
 
   test.each(SETTINGS)(
     'with %s: nft -f of what nft list ruleset prints gives the same ruleset',

@@ -217,6 +217,18 @@ privileged: true
 {{- end }}
 {{- end }}
 
+{{/* securityContext of containers that only ask or wait. */}}
+{{- define "kube-ipvs-proxy.noRights" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+runAsUser: 65534
+seccompProfile:
+  type: RuntimeDefault
+capabilities:
+  drop: [ALL]
+{{- end }}
+
 {{/* Which nodes, and how their Pods are started: for the DaemonSet and for Pods that check or clean up a node. */}}
 {{- define "kube-ipvs-proxy.placement" -}}
 {{- with .Values.imagePullSecrets }}

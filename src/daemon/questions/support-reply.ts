@@ -20,7 +20,7 @@ export interface SupportParts {
   readonly metrics: Pick<ProxyMetrics, 'expose'>;
   readonly kernel: Pick<
     KernelReader,
-    'mode' | 'getVirtualServers' | 'getRealServers' | 'getSets' | 'getBoundAddresses'
+    'mode' | 'getVirtualServers' | 'getRealServers' | 'getSets' | 'getBoundAddresses' | 'listTables'
   >;
 }
 
@@ -64,6 +64,7 @@ export async function supportReply({ node, config, metrics, kernel }: SupportPar
       count: set.entries.length,
       first: set.entries.map(formatIpSetEntry).toSorted(compareText).slice(0, MOST_ENTRIES),
     })),
+    tables: await kernel.listTables(MOST_ENTRIES),
     addresses: (await kernel.getBoundAddresses()).map(({ address }) => formatIp(address)).toSorted(compareText),
   };
 }

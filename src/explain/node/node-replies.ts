@@ -57,6 +57,8 @@ export interface SupportReply extends Reply<'Support'> {
     }[];
   }>;
   readonly sets: readonly ({ readonly name: string } & Listed<string>)[];
+  /** Our nf_tables tables, as the lines of a script for nft; none in modes without them. */
+  readonly tables: readonly string[];
   /** On kube-ipvs0. */
   readonly addresses: readonly string[];
 }

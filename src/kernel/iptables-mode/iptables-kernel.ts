@@ -3,7 +3,7 @@ import { familyOfOp } from '../../state/op.ts';
 import { type Outcome, failureOf } from '../../state/outcome.ts';
 import type { Endpoint, ObservedRealServer } from '../../state/real-server.ts';
 import type { RuleSet } from '../../state/rules/rule-set.ts';
-import type { RulesInForce, RulesWritten } from '../../state/rules/rules-in-force.ts';
+import { type RulesInForce, type RulesWritten, UNCHANGED_RULES } from '../../state/rules/rules-in-force.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import {
   type VirtualServer,
@@ -156,7 +156,7 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
   }
 
   async ensureRules({ family, settings }: RuleSet): Promise<RulesWritten> {
-    return settings === undefined ? UNCHANGED : await this.#tables[family].ensure(settings);
+    return settings === undefined ? UNCHANGED_RULES : await this.#tables[family].ensure(settings);
   }
 
   async addRules({ family, settings }: RuleSet): Promise<boolean> {
@@ -220,8 +220,6 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
     return found;
   }
 }
-
-const UNCHANGED: RulesWritten = { changed: false, chains: [] };
 
 function namedServerOf({ id, name, traits, state: { affinity } }: Server): VirtualServer {
   return {

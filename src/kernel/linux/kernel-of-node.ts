@@ -27,6 +27,9 @@ export abstract class KernelOfNode {
     return Promise.resolve();
   }
 
+  /** A mode with tables of its own must override it. */
+  readonly listTables: Kernel['listTables'] = () => Promise.resolve([]);
+
   close(): Promise<void> {
     this.node.close();
     return Promise.resolve();

@@ -7,7 +7,7 @@ import { TABLE, nftFamily, nftTable } from '../../state/nft-table.ts';
 import { type Outcome, failureOf } from '../../state/outcome.ts';
 import type { ObservedRealServer } from '../../state/real-server.ts';
 import type { RuleSet } from '../../state/rules/rule-set.ts';
-import type { RulesInForce, RulesWritten } from '../../state/rules/rules-in-force.ts';
+import { type RulesInForce, type RulesWritten, UNCHANGED_RULES } from '../../state/rules/rules-in-force.ts';
 import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import {
@@ -43,6 +43,7 @@ import { readEntries } from './table-reader.ts';
 import { TableTakeOver, tableState } from './table-take-over.ts';
 import { TableView, nextOf } from './table-view.ts';
 import type { ExpectedTraits } from './trait-reader.ts';
+import { tablesText } from './preview/table-text.ts';
 import { TableWatch } from './table-watch.ts';
 
 /** A transaction with everything is one datagram: 50,000 Services with 10 endpoints each take 100 MiB. */
@@ -137,11 +138,8 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
       return false;
     }
     const deletion: NftMessage[] = state === 'foreign' ? [{ kind: 'delete-table' }] : [];
-    requireCommitted(
-      'create',
-      family,
-      await this.#port().commit(family, [...deletion, { kind: 'new-table' }, ...contents([], family)]),
-    );
+    const creation: NftMessage[] = [...deletion, { kind: 'new-table' }, ...contents([], family)];
+    requireCommitted('create', family, await this.#port().commit(family, creation));
     return true;
   }
 
@@ -258,17 +256,17 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
 
   async ensureRules({ family, settings }: RuleSet): Promise<RulesWritten> {
     return await withKernelError('ensureRules', async () => {
-      if (settings === undefined) return UNCHANGED;
+      if (settings === undefined) return UNCHANGED_RULES;
       if (this.#takeOver.isExpected(family)) return await this.#takeOverTable(family, settings);
       for (let attempt = 1; attempt < ATTEMPTS; attempt++) {
         const { generation } = await this.#port().lookUp(family, {});
         // No program has changed the ruleset since.
-        if (isDeepStrictEqual(this.#inOrder.get(family), { generation, settings })) return UNCHANGED;
+        if (isDeepStrictEqual(this.#inOrder.get(family), { generation, settings })) return UNCHANGED_RULES;
         const written = await this.#repairRules(family, settings, generation);
         if (written !== undefined) return written;
       }
       // Only our own changes must wait: other programs change other tables.
-      return (await this.#turns.run(() => this.#repairRules(family, settings))) ?? UNCHANGED;
+      return (await this.#turns.run(() => this.#repairRules(family, settings))) ?? UNCHANGED_RULES;
     });
   }
 
@@ -298,27 +296,31 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
     }
     if (interrupted && surplus.length > 0) return undefined;
     if (generation !== undefined) this.#inOrder.set(family, { generation, settings });
-    return UNCHANGED;
+    return UNCHANGED_RULES;
   }
 
   /** Returns false, and writes nothing, while the table belongs to another program or is one of an earlier version. */
   async addRules(rules: RuleSet): Promise<boolean> {
-    if (this.#takeOver.isExpected(rules.family) || this.#outdated.has(rules.family)) return false;
-    await this.ensureRules(rules);
-    return true;
+    const isOurs = !this.#takeOver.isExpected(rules.family) && !this.#outdated.has(rules.family);
+    if (isOurs) await this.ensureRules(rules);
+    return isOurs;
   }
 
   async compareRules({ family, settings }: RuleSet): Promise<RulesInForce> {
     return await withKernelError('compareRules', async () => {
       if (settings === undefined) return { missing: [], packets: new Map() };
       const { repairs, surplus } = await checkRules(this.#port(), settings, family);
-      const messages = [...repairs.flat(), ...surplus];
-      const missing = messages.map((message) => ({ command: `nft '${messageText(message, family)}'` }));
+      const missing = [...repairs.flat(), ...surplus].map((message) => ({
+        command: `nft '${messageText(message, family)}'`,
+      }));
       return { missing, packets: new Map() };
     });
   }
 
   readonly getOtherRules = otherRulesReader(this.node, TABLE);
+
+  override readonly listTables: Kernel['listTables'] = (most) =>
+    withKernelError('listTables', () => tablesText(this.#port(), this.#readable(), most));
 
   override async forgetReadings(): Promise<void> {
     await withKernelError('forgetReadings', async () => {
@@ -373,5 +375,3 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
     return { changed: true, chains, failures };
   }
 }
-
-const UNCHANGED: RulesWritten = { changed: false, chains: [] };

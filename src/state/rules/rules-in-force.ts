@@ -18,6 +18,8 @@ export interface RulesWritten {
   readonly failures?: readonly OpFailure[];
 }
 
+export const UNCHANGED_RULES: RulesWritten = { changed: false, chains: [] };
+
 export type RuleChainKey = `${RuleTable} ${string}`;
 
 export function ruleChainKey({ table, name }: { readonly table: RuleTable; readonly name: string }): RuleChainKey {
