@@ -4,7 +4,7 @@ import { inside } from './keeper.ts';
 import type { Settings } from './settings.ts';
 import type { ProcessMark } from './state-file.ts';
 
-const BRIDGE = 'nodes';
+export const BRIDGE = 'nodes';
 
 /** The name of the tap device that the node is connected by. */
 export function tap(index: number): string {

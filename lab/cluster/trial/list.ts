@@ -8,6 +8,7 @@ import { metallb } from './trials/metallb.ts';
 import { migrateFromIptables, migrateFromIpvs } from './trials/migrate.ts';
 import { abruptRollingUpdate, rollingUpdate } from './trials/rolling-update.ts';
 import { switchRepeatedly } from './trials/switch-repeatedly.ts';
+import { silentEndpoints } from './trials/silent-endpoints.ts';
 import { terminatingEndpoints } from './trials/terminating-endpoints.ts';
 import { etcdRestored } from './trials/etcd-restored.ts';
 import { kubeletStopped } from './trials/kubelet-stopped.ts';
@@ -39,6 +40,7 @@ export const TRIALS: readonly Trial[] = [
   kubeletStopped,
   nodeDrained,
   nodeRebooted,
+  ...silentEndpoints,
   metallb,
   nodeLocalDns,
   networkPolicy,

@@ -1,0 +1,225 @@
+import { isOurs } from '../../e2e/results.ts';
+import { start, startKubelet, stop, stopKubelet } from '../../control.ts';
+import { BRIDGE, tap } from '../../network.ts';
+import { configure } from '../configuration.ts';
+import type { TrialContext } from '../context.ts';
+import { awaitServing } from '../elsewhere.ts';
+import type { Failure } from '../judge.ts';
+import { SERVICES } from '../servers.ts';
+import type { Trial } from '../trial.ts';
+import { atNode, middleNode } from './node-targets.ts';
+
+/** Something that silences endpoints, or only seems to. */
+interface Event {
+  readonly name: string;
+  readonly what: string;
+  /** How long it is watched. */
+  readonly seconds: number;
+  /** Endpoints that must get no new connections from the nodes that stay, while it lasts. */
+  readonly judged: 'those of the node' | 'none';
+  /** Connections that fail whatever a service proxy does. */
+  readonly excepted: (context: TrialContext) => (failure: Failure) => boolean;
+  readonly begin: (context: TrialContext) => Promise<unknown>;
+  readonly end: (context: TrialContext) => Promise<unknown>;
+}
+
+const PORT = 8080;
+/** Until traffic is as it was. */
+const BACK_SECONDS = 300;
+
+const ofNode = (context: TrialContext): ((failure: Failure) => boolean) => atNode(middleNode(context));
+
+const EVENTS: readonly Event[] = [
+  {
+    name: 'node-killed',
+    what: 'a node of three loses its power',
+    seconds: 60,
+    judged: 'those of the node',
+    excepted: ofNode,
+    begin: (context) => stop(context.state, middleNode(context), 'KILL'),
+    end: (context) => start(context.state, middleNode(context)),
+  },
+  {
+    name: 'node-unplugged',
+    what: 'the network of a node of three is unplugged for 30 s',
+    seconds: 30,
+    judged: 'those of the node',
+    excepted: ofNode,
+    begin: (context) => link(context, tap(1), 'down'),
+    end: (context) => link(context, tap(1), 'up'),
+  },
+  {
+    name: 'switch-drops',
+    what: 'the switch between three nodes drops everything for 5 s',
+    seconds: 5,
+    judged: 'none',
+    excepted: () => () => true,
+    begin: (context) => link(context, BRIDGE, 'down'),
+    end: (context) => link(context, BRIDGE, 'up'),
+  },
+  {
+    name: 'zones-gone',
+    what: 'two of three nodes, each a zone, are unplugged for 20 s: most endpoints are silent, so all are used',
+    seconds: 20,
+    judged: 'none',
+    excepted: () => () => true,
+    begin: (context) => both(context, 'down'),
+    end: (context) => both(context, 'up'),
+  },
+  {
+    name: 'kubelet-silent',
+    what: 'the kubelet of a node of three is stopped for 30 s; its Pods go on',
+    seconds: 30,
+    judged: 'none',
+    excepted: () => () => false,
+    begin: (context) => stopKubelet(context.state, middleNode(context)),
+    end: (context) => startKubelet(context.state, middleNode(context)),
+  },
+  {
+    name: 'pod-frozen',
+    what: 'a server is frozen for 15 s (SIGSTOP): the kernel goes on to accept its connections, so it counts as alive',
+    seconds: 15,
+    judged: 'none',
+    excepted: () => () => true,
+    begin: (context) => signalServer(context, 'STOP'),
+    end: (context) => signalServer(context, 'CONT'),
+  },
+  {
+    name: 'node-shut-out',
+    what: 'a rule shuts out the other nodes, but not their Pods, from the servers of a node for 30 s, as a NetworkPolicy may',
+    seconds: 30,
+    judged: 'none',
+    // Connections through other nodes come with the addresses of these, so the rule shuts them out.
+    excepted: () => (failure) => failure.client === 'host' || failure.target.includes('NodePort'),
+    begin: (context) => shutOut(context, '-I'),
+    end: (context) => shutOut(context, '-D'),
+  },
+];
+
+/** What happens to new connections when endpoints fall silent, without --ipvs-endpoint-check and with it. */
+export const silentEndpoints: readonly Trial[] = EVENTS.map((event) => ({
+  name: event.name,
+  what: `${event.what}; first without --ipvs-endpoint-check, then with it`,
+  proxies: ['ours', 'kube-proxy-ipvs'],
+  limits: { failed: 0, cut: 0 },
+  settings: ['NODES=3'],
+  servers: { replicas: 6 },
+  async run(context) {
+    await observe(context, event, 'off');
+    if (!isOurs(context.proxy)) return;
+    context.step('the daemons start with endpointCheck: act');
+    const before = await configure(context, withEndpointCheck);
+    try {
+      await annotate(context);
+      await known(context);
+      await observe(context, event, 'act');
+    } finally {
+      await configure(context, () => before);
+    }
+  },
+}));
+
+/** Plays the event, and counts the connections that fail until all is as before. */
+async function observe(context: TrialContext, event: Event, check: 'off' | 'act'): Promise<void> {
+  const excepted = event.excepted(context);
+  await context.traffic.awaitClean(5, BACK_SECONDS);
+  context.step(`${check}: ${event.name}`);
+  const begin = Date.now();
+  let end = Infinity;
+  context.allow(
+    `${check}: until all servers answer again`,
+    (failure) => failure.at >= begin - 1000 && failure.at < end,
+  );
+  await event.begin(context);
+  try {
+    const judged = check === 'act' ? await watchWeights(context, event.seconds) : await context.wait(event.seconds);
+    const failures = context.traffic.failures(begin).filter((failure) => !failure.cut && !excepted(failure));
+    const last = Math.max(0, ...failures.map(({ at }) => at - begin));
+    context.measure(`${check}: new connections that failed`, String(failures.length));
+    if (failures.length > 0) context.measure(`${check}: the last of them after the event`, `${last / 1000} s`);
+    if (judged !== undefined) checkJudged(context, event, judged);
+  } finally {
+    context.step(`${check}: the end of ${event.name}`);
+    await event.end(context);
+  }
+  await awaitServing(context, middleNode(context), BACK_SECONDS);
+  await context.until('all endpoints are used', BACK_SECONDS, async () => (await unused(context)).length === 0);
+  await context.traffic.awaitClean(5, BACK_SECONDS);
+  end = Date.now();
+}
+
+/** Returns the addresses that had weight 0 on the first node in some second. */
+async function watchWeights(context: TrialContext, seconds: number): Promise<ReadonlySet<string>> {
+  const seen = new Set<string>();
+  const end = Date.now() + seconds * 1000;
+  while (Date.now() < end) {
+    for (const address of await unused(context)) seen.add(address);
+    await context.wait(0.5);
+  }
+  return seen;
+}
+
+function checkJudged(context: TrialContext, { judged }: Event, seen: ReadonlySet<string>): void {
+  const text = seen.size === 0 ? 'none' : [...seen].toSorted().join(' ');
+  context.measure('act: endpoints without new connections', text);
+  const [prefix = ''] = [podsOf(1)];
+  const holds =
+    judged === 'none' ? seen.size === 0 : seen.size > 0 && [...seen].every((each) => each.startsWith(prefix));
+  context.check(`endpoints without new connections are ${judged}`, holds);
+}
+
+/** The addresses of servers that have weight 0 on the first node. */
+async function unused(context: TrialContext): Promise<readonly string[]> {
+  const [{ name } = { name: '' }] = context.state.nodes;
+  const lines = (await context.node(name, 'ipvsadm -Sn')).split('\n');
+  const found = lines.map((line) => new RegExp(String.raw`-r (10\.244\.\S+):${PORT} .* -w 0$`).exec(line)?.[1] ?? '');
+  return [...new Set(found.filter((address) => address !== ''))];
+}
+
+function podsOf(index: number): string {
+  return `10.244.${index + 1}.`;
+}
+
+function withEndpointCheck(text: string): string {
+  const own = { apiVersion: 'kube-ipvs-proxy/v1alpha1', kind: 'KubeIPVSProxyConfiguration', endpointCheck: 'act' };
+  return `${text.trimEnd()}\n---\n${JSON.stringify(own)}\n`;
+}
+
+async function annotate(context: TrialContext): Promise<void> {
+  for (const service of Object.values(SERVICES)) {
+    await context.own(['annotate', 'service', service, 'kube-ipvs-proxy/endpoint-check=true', '--overwrite']);
+  }
+}
+
+/** Waits until each server has answered the nodes that stay: only such servers are judged. */
+async function known(context: TrialContext): Promise<void> {
+  const stay = context.state.nodes.filter(({ name }) => name !== middleNode(context));
+  for (const { name } of stay) {
+    await context.until(`the servers have answered ${name}`, 120, async () => {
+      const metrics = await context.node(name, 'curl -s http://127.0.0.1:10249/metrics');
+      return Number(/^kubeipvs_checked_endpoints\{state="trusted"\} (\d+)$/m.exec(metrics)?.[1] ?? 0) >= 6;
+    });
+  }
+}
+
+function link(context: TrialContext, device: string, to: 'up' | 'down'): Promise<string> {
+  return context.host(['ip', 'link', 'set', device, to]);
+}
+
+async function both(context: TrialContext, to: 'up' | 'down'): Promise<void> {
+  for (const index of [1, 2]) await link(context, tap(index), to);
+}
+
+function signalServer(context: TrialContext, signal: 'STOP' | 'CONT'): Promise<string> {
+  const server = `pgrep -o -f '^/agnhost netexec --http-port=${PORT}'`;
+  return context.node(middleNode(context), `kill -${signal} $(${server})`);
+}
+
+async function shutOut(context: TrialContext, action: '-I' | '-D'): Promise<void> {
+  const target = middleNode(context);
+  for (const { name, addresses } of context.state.nodes) {
+    if (name === target) continue;
+    const rule = `-s ${addresses[0]} -d ${podsOf(1)}0/24 -p tcp --dport ${PORT} -j DROP`;
+    await context.node(target, `iptables -w ${action} FORWARD ${rule}`);
+  }
+}
