@@ -5,6 +5,7 @@ import { DueQueue } from './due-queue.ts';
 import {
   type ConnectResult,
   type EndpointState,
+  RAMP_STEP_MS,
   type Traffic,
   UNKNOWN,
   afterConnect,
@@ -13,6 +14,7 @@ import {
   askAt,
   awaitsLook,
   restored,
+  shareOf,
 } from './endpoint-state.ts';
 import type { Looked } from './traffic-since.ts';
 import { Turns } from './turns.ts';
@@ -68,6 +70,8 @@ export class EndpointCheck {
   /** Those that are suspected or silent: a look without traffic changes them, too. */
   readonly #doubted = new Set<Checked>();
   readonly #later = new DueQueue<Checked>();
+  /** When endpoints that answer again get a larger part of their weight. */
+  readonly #growing = new DueQueue<Checked>();
   /** Endpoints whose time has come. */
   readonly #due = new Turns<Checked>();
   /** When each connect of the last second was sent. */
@@ -96,6 +100,7 @@ export class EndpointCheck {
       if (after.has(key)) continue;
       this.#planAt(checked, Infinity);
       this.#doubted.delete(checked);
+      this.#growing.delete(checked);
     }
     if (after.size === 0) this.#services.delete(service);
     else this.#services.set(service, after);
@@ -158,6 +163,26 @@ export class EndpointCheck {
     return first !== undefined && this.#room(now) === 0 ? Math.max(next, first + 1000) : next;
   }
 
+  /** Returns the part of its weight that each endpoint of a Service gets, where that is not all. */
+  sharesOf(service: NamespacedName, now: number): ReadonlyMap<RealServerKey, number> {
+    const shares = new Map<RealServerKey, number>();
+    for (const [key, { state }] of this.#services.get(service) ?? []) {
+      const share = shareOf(state, now);
+      if (share < 1) shares.set(key, share);
+    }
+    return shares;
+  }
+
+  /** Returns the Services with an endpoint that is to get a larger part of its weight now. */
+  takeGrown(now: number): ReadonlySet<NamespacedName> {
+    const services = new Set<NamespacedName>();
+    for (let next = this.#growing.take(now); next !== undefined; next = this.#growing.take(now)) {
+      services.add(next.service);
+      this.#grow(next, now);
+    }
+    return services;
+  }
+
   /** Returns which endpoints of a Service are silent. */
   silentOf(service: NamespacedName): ReadonlySet<RealServerKey> {
     const silent = new Set<RealServerKey>();
@@ -197,6 +222,11 @@ export class EndpointCheck {
     else this.#later.set(checked, at);
   }
 
+  #grow(checked: Checked, now: number): void {
+    const share = shareOf(checked.state, now);
+    if (share > 0 && share < 1) this.#growing.set(checked, now + RAMP_STEP_MS);
+  }
+
   /** Returns how many connects the budget allows. */
   #room(now: number): number {
     while (this.#sent[0] !== undefined && this.#sent[0] <= now - 1000) this.#sent.shift();
@@ -213,6 +243,7 @@ export class EndpointCheck {
       return [{ ...about, end: undefined, traffic: state.traffic }];
     }
     if (before.kind === 'silent' && state.kind !== 'silent') {
+      this.#grow(checked, now);
       return [{ ...about, end: { why, afterMs: now - before.since }, traffic: before.traffic }];
     }
     return [];

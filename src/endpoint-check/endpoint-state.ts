@@ -42,6 +42,8 @@ export type EndpointState = { readonly past: Past } & (
       readonly pauses: Pauses;
       /** Whether it was silent, and has not answered since. */
       readonly onTrial: boolean;
+      /** When it answered again after a verdict. */
+      readonly backAt: number;
     }
   | {
       readonly kind: 'suspected';
@@ -86,6 +88,8 @@ const MOST_NEEDED = 7;
 /** How long a first verdict lasts without an answer. Each verdict that follows lasts twice as long, up to LONGEST_MS. */
 const VERDICT_MS = 300_000;
 const LONGEST_MS = 1_800_000;
+/** An endpoint that answers again has a quarter of its weight for so long, then half of it. */
+export const RAMP_STEP_MS = 10_000;
 /** How long a verdict of an earlier run lasts if traffic does not confirm it: time for some connects. */
 const RESTORED_MS = 15_000;
 
@@ -123,6 +127,13 @@ export function askAt(state: EndpointState): number {
     default:
       return unreachable(state);
   }
+}
+
+/** Returns the part of its weight that an endpoint gets: none while it is silent, and a growing part when it answers again. */
+export function shareOf(state: EndpointState, now: number): number {
+  if (state.kind === 'silent') return 0;
+  if (state.kind !== 'trusted' || now >= state.backAt + 2 * RAMP_STEP_MS) return 1;
+  return now < state.backAt + RAMP_STEP_MS ? 0.25 : 0.5;
 }
 
 /** Whether only a read of the counters is missing for a verdict. */
@@ -291,7 +302,7 @@ function afterAnswer(state: Silent, isKnown: boolean, now: number): EndpointStat
   const answered = state.answered + 1;
   if (answered < state.needed) return { ...state, answered, askAt: now + ASK_AGAIN_MS };
   const past = { ...state.past, lastAt: now };
-  return isKnown ? trusted(past, now + ASK_AGAIN_MS) : closedToNode(past, now);
+  return isKnown ? { ...trusted(past, now + ASK_AGAIN_MS), backAt: now } : closedToNode(past, now);
 }
 
 /** The state after a verdict that ends without an answer. */
@@ -329,7 +340,7 @@ function shortened({ until }: Pause): Pause {
 
 function trusted(past: Past, suspectFrom: number): Trusted {
   const pause = { until: suspectFrom, nextMs: ASK_AGAIN_MS };
-  return { kind: 'trusted', pauses: { none: pause, few: pause }, onTrial: false, past };
+  return { kind: 'trusted', pauses: { none: pause, few: pause }, onTrial: false, backAt: -Infinity, past };
 }
 
 /** Returns "12 packets of 3 new connections to it, 0 back". */

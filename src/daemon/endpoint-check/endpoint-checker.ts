@@ -15,7 +15,7 @@ import type { KernelReader } from '../../kernel/kernel.ts';
 import type { ServiceModel } from '../../model/service-model.ts';
 import type { Log } from '../../observe/log/log.ts';
 import { LogOnChange } from '../../observe/log/log-on-change.ts';
-import { isCheckable, withoutSilent } from '../../plan/service/without-silent.ts';
+import { isCheckable, withShares } from '../../plan/service/endpoint-shares.ts';
 import type { ServicePlan } from '../../plan/service-plan.ts';
 import type { EndpointVerdicts } from '../../reconcile/desired/endpoint-verdicts.ts';
 import { WarningLog } from '../../reconcile/desired/warning-log.ts';
@@ -34,6 +34,8 @@ import type { LeftSilent } from './left-silent.ts';
 /** One dump of all virtual servers costs less than a message for each of so large a part of them. */
 const DUMP_IS_CHEAPER = 4;
 const CONNECT_TIMEOUT_MS = 1_000;
+/** After a look, the time without one is so many times as long as the look took. */
+const LOOK_SHARE = 10;
 /** The shortest time between two looks. */
 const LOOK_MS = 500;
 
@@ -80,6 +82,7 @@ export class EndpointChecker implements EndpointVerdicts {
   /** Services that were judged before the first sync ended; undefined after it. */
   #early: Set<NamespacedName> | undefined = new Set();
   #lookedAt = -Infinity;
+  #restUntil = -Infinity;
   /** Packets to all virtual servers, as of the last look; undefined if the next one must read all. */
   #packets: number | undefined;
   #grew = false;
@@ -118,6 +121,7 @@ export class EndpointChecker implements EndpointVerdicts {
   }
 
   apply({ requests }: ServiceModel, plan: ServicePlan): ServicePlan {
+    const { acts, clock } = this.#options;
     const { service } = plan;
     const checked = requests?.endpointCheck === true ? plan.virtualServers.filter(isCheckable) : [];
     const keys = new Set<RealServerKey>();
@@ -136,7 +140,7 @@ export class EndpointChecker implements EndpointVerdicts {
     else this.#services.set(service, { ids: checked.map(({ virtualServer }) => virtualServer), endpoints: keys.size });
     this.#setEndpoints(service, keys, left);
     if (left.size > 0) this.#askNext();
-    return this.#options.acts ? withoutSilent(plan, this.#check.silentOf(service)) : plan;
+    return acts ? withShares(plan, this.#check.sharesOf(service, clock.now())) : plan;
   }
 
   deleted(service: NamespacedName): void {
@@ -176,10 +180,14 @@ export class EndpointChecker implements EndpointVerdicts {
 
   /** Looks as soon as may be, because a verdict waits for it. */
   #lookSoon(): void {
-    if (!this.#looking) this.#lookIn(Math.max(0, this.#lookedAt + LOOK_MS - this.#options.clock.now()));
+    if (this.#looking) return;
+    const at = Math.max(this.#lookedAt + LOOK_MS, this.#restUntil);
+    this.#lookIn(Math.max(0, at - this.#options.clock.now()));
   }
 
   async #look(): Promise<void> {
+    const { acts, clock, onJudged } = this.#options;
+    const beganAt = clock.now();
     let grew = false;
     this.#looking = true;
     try {
@@ -189,7 +197,11 @@ export class EndpointChecker implements EndpointVerdicts {
       this.#failure.say(`failed to read the counters of endpoints: ${errorText(error)}`);
     }
     this.#looking = false;
-    this.#lookIn(this.#timing.next(grew));
+    const grown = this.#check.takeGrown(clock.now());
+    if (acts && grown.size > 0) onJudged(grown);
+    const tookMs = clock.now() - beganAt;
+    this.#restUntil = clock.now() + LOOK_SHARE * tookMs;
+    this.#lookIn(Math.max(this.#timing.next(grew), LOOK_SHARE * tookMs));
   }
 
   /** Returns whether any packet has come since the last look. */

@@ -49,6 +49,28 @@ test('a silent endpoint gets weight 0 within four seconds, in the kernel as in t
   expect(bed.told).toEqual(['default/web 1/3', 'default/web 0/3']);
 });
 
+test('with a scheduler that heeds weights, an endpoint comes back with a quarter of its weight, then half of it, then all', async () => {
+  const bed = await CheckedEndpoints.on(new FakeKernel());
+  const annotations = { 'endpoint-check': 'true', scheduler: 'wrr', weights: 'node=other:8,node=local:8' };
+  const web = checkedService('web', '10.96.0.10', {
+    annotations: Object.entries(annotations).map(([name, value]) => ({ name, value })),
+  });
+  await bed.run.take(...listed([web], [endpointsOf('web', [A, B, C])]));
+  bed.checker.start();
+  await bed.pass(6_000);
+  bed.silent.add(B);
+  await bed.pass(4_000);
+  bed.silent.delete(B);
+  const weights: (number | undefined)[] = [];
+  for (let seconds = 0; seconds < 30; seconds++) {
+    const weight = bed.weights()[B];
+    if (weight !== weights.at(-1)) weights.push(weight);
+    await bed.pass(1_000);
+  }
+  expect(weights).toEqual([0, 2, 4, 8]);
+  expect(bed.weights()).toEqual({ [A]: 8, [B]: 8, [C]: 8 });
+});
+
 test('status, top and explain name a silent endpoint, since when, and why', async () => {
   const bed = await started();
   bed.silent.add(B);

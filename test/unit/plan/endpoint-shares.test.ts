@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { withoutSilent } from '../../../src/plan/service/without-silent.ts';
+import { withShares } from '../../../src/plan/service/endpoint-shares.ts';
 import type { PlannedVirtualServer, ServicePlan } from '../../../src/plan/service-plan.ts';
 import { FORWARDING, type RealServer, realServerKey } from '../../../src/state/real-server.ts';
 import { real, vsId } from '../../support/state.ts';
@@ -14,7 +14,7 @@ function weights(silent: number, all: number, change: Partial<RealServer> = {}, 
     realServers,
   } as unknown as PlannedVirtualServer;
   const plan = { virtualServers: [planned] } as unknown as ServicePlan;
-  const after = withoutSilent(plan, new Set(SERVERS.slice(0, silent).map(realServerKey)));
+  const after = withShares(plan, new Map(SERVERS.slice(0, silent).map((server) => [realServerKey(server), 0])));
   return after.virtualServers[0]?.realServers.map(({ weight }) => weight);
 }
 
@@ -39,6 +39,20 @@ test('endpoints that the Service gave weight 0 do not count', () => {
   const realServers = [{ ...SERVERS[0]!, weight: 0 }, ...SERVERS.slice(1, 3)];
   const planned = { virtualServer: vsId('10.96.0.1', 80), realServers } as unknown as PlannedVirtualServer;
   const plan = { virtualServers: [planned] } as unknown as ServicePlan;
-  const after = withoutSilent(plan, new Set(SERVERS.slice(0, 2).map(realServerKey)));
+  const after = withShares(plan, new Map(SERVERS.slice(0, 2).map((server) => [realServerKey(server), 0])));
   expect(after.virtualServers[0]?.realServers.map(({ weight }) => weight)).toEqual([0, 0, 1]);
+});
+
+test.each([
+  ['wrr', 8, 2],
+  ['wlc', 1, 1],
+  ['rr', 8, 8],
+  ['mh', 8, 8],
+])('with scheduler %s, an endpoint of weight %d that answers again begins with %d', (scheduler, weight, wanted) => {
+  const realServers = SERVERS.slice(0, 2).map((server) => ({ ...server, weight }));
+  const virtualServer = { ...vsId('10.96.0.1', 80), scheduler };
+  const plan = { virtualServers: [{ virtualServer, realServers }] } as unknown as ServicePlan;
+  const after = withShares(plan, new Map([[realServerKey(realServers[0]!), 0.25]])).virtualServers[0];
+  expect(after?.realServers.map((server) => server.weight)).toEqual([wanted, weight]);
+  expect(after === plan.virtualServers[0]).toBe(wanted === weight);
 });
