@@ -9,6 +9,7 @@ import { burst, watchBurst } from './row/burst.ts';
 import { change } from './row/change.ts';
 import { changeScale, changeScaleUserSpace, nftablesChangeScale } from './row/change-scale.ts';
 import { churn, churnKernel } from './row/churn.ts';
+import { endpointCheck } from './row/endpoint-check.ts';
 import { eventLoop, eventLoopDaemon, eventLoopUserSpace } from './row/event-loop.ts';
 import { firstSync } from './row/first-sync.ts';
 import { footprint } from './row/footprint.ts';
@@ -49,6 +50,7 @@ const ROWS: readonly Row[] = [
   start,
   kubernetesFirst,
   kernelCosts,
+  endpointCheck,
   memory,
   footprint,
   churn,

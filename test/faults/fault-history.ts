@@ -24,6 +24,8 @@ export interface Step {
   readonly changes: readonly Change[];
   readonly acts: readonly HostileAct[];
   readonly trouble: Trouble | undefined;
+  /** Host numbers of the endpoints that are silent from the sync on; undefined: the same as before. */
+  readonly silent: readonly number[] | undefined;
   /** Seconds by which the wall clock changes before the sync. */
   readonly clockStep: number;
 }
@@ -63,6 +65,7 @@ function anyStep(most: number): fc.Arbitrary<Step> {
     ),
     changes: fc.array(fc.record({ event: anyChange, call }), { maxLength: most }),
     acts: fc.array(fc.record({ act: fc.constantFrom(...ACT_NAMES), pick: fc.nat(999), call }), { maxLength: 3 }),
+    silent: fc.option(fc.subarray([1, 2, 3, 4, 5, 6]), { freq: 2, nil: undefined }),
     clockStep: fc.constantFrom(0, 0, -90, -18_000, 7200),
     trouble: fc.option(trouble, { freq: 2, nil: undefined }),
   });
@@ -84,10 +87,11 @@ export function historyLines({ config, steps }: FaultHistory): string[] {
   const at = ({ call: number }: Moment): string => (number === 0 ? '' : ` (before call ${number} of the kernel)`);
   return [
     `configuration ${config}`,
-    ...steps.flatMap(({ sync, changes, acts, trouble: said, clockStep }, index) => [
+    ...steps.flatMap(({ sync, changes, acts, trouble: said, silent, clockStep }, index) => [
       `${index + 1}. ${sync}`,
       ...changes.map((change) => `   ${changeText(change.event)}${at(change)}`),
       ...acts.map((act) => `   ${act.act} #${act.pick}${at(act)}`),
+      ...(silent === undefined ? [] : [`   silent are ${silent.length === 0 ? 'none' : `hosts ${silent.join(', ')}`}`]),
       ...(clockStep === 0 ? [] : [`   the wall clock changes by ${clockStep} s`]),
       ...(said === undefined ? [] : [`   ${JSON.stringify(said)}`]),
     ]),

@@ -12,6 +12,7 @@ import { ClusterObjects } from './cluster-objects.ts';
 import type { FaultBed } from './fault-bed.ts';
 import type { Change, FaultHistory, HostileAct, Step } from './fault-history.ts';
 import { Interposer } from './interposer.ts';
+import { RandomVerdicts } from './random-verdicts.ts';
 import { orphansIn, targetOf } from './orphans.ts';
 import { difference, wantedLines } from './state-lines.ts';
 import { winnersOf } from './winners.ts';
@@ -38,6 +39,7 @@ export class HistoryRun {
   /** Other programs act during the sync. */
   #inTheMiddle = false;
   readonly #readUpTo: number;
+  readonly #verdicts = new RandomVerdicts();
   #life: Life;
 
   constructor(bed: FaultBed, { config }: FaultHistory, number: number) {
@@ -47,8 +49,11 @@ export class HistoryRun {
     this.#life = this.#newLife();
   }
 
-  /** Rejects if the resulting kernel state is not what the Services require. `number` is that of the history. */
-  static async check(bed: FaultBed, history: FaultHistory, number: number): Promise<void> {
+  /**
+   * Rejects if the resulting kernel state is not what the Services require, when the last silent endpoint has answered.
+   * `number` is that of the history. Returns how often an endpoint lost its weight.
+   */
+  static async check(bed: FaultBed, history: FaultHistory, number: number): Promise<number> {
     const run = new HistoryRun(bed, history, number);
     let first = true;
     for (const step of history.steps) {
@@ -57,6 +62,7 @@ export class HistoryRun {
     }
     await run.#judge(number);
     await run.#life.run.reconciler.stop();
+    return run.#verdicts.judged;
   }
 
   #newLife(): Life {
@@ -67,14 +73,16 @@ export class HistoryRun {
         plan: this.#config,
         syncPeriodMs: SYNC_PERIOD_MS,
         nodeSettings: NODE_SETTINGS,
+        endpointVerdicts: this.#verdicts,
         // The lists of the histories are short: with 0, changes do not read them.
         readUpTo: this.#readUpTo,
       }),
     };
   }
 
-  async #step({ sync, changes, acts, trouble, clockStep }: Step): Promise<void> {
+  async #step({ sync, changes, acts, trouble, silent, clockStep }: Step): Promise<void> {
     this.#life.run.clock.stepWall(clockStep * 1000);
+    if (silent !== undefined) this.#silence(silent);
     for (const change of changes) if (change.call === 0) this.#change(change, this.#life);
     for (const act of acts) if (act.call === 0) await this.#act(act);
     if (sync === 'restart' && !this.#life.interposer.dead) await this.#restart();
@@ -94,6 +102,12 @@ export class HistoryRun {
     await this.#restart();
     await this.#sync('restart');
     await this.#life.interposer.idle();
+  }
+
+  #silence(hosts: readonly number[]): void {
+    const { run } = this.#life;
+    this.#verdicts.hosts = hosts;
+    run.reconciler.endpointsJudged(run.cluster.names());
   }
 
   /** Checks that virtual servers with source ranges are added after their deny entries, unless others act meanwhile. */
@@ -198,6 +212,7 @@ export class HistoryRun {
   }
 
   async #judge(number: number): Promise<void> {
+    this.#silence([]);
     const report = await this.#fullCheck();
     const wanted = [...wantedLines(this.#wanted(), this.#config), ...(await this.#bed.standing(this.#config, number))];
     const known = new Set(wanted);

@@ -32,7 +32,7 @@ import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '.
 import type { LeftSilent } from './left-silent.ts';
 
 /** One dump of all virtual servers costs less than a message for each of so large a part of them. */
-const DUMP_IS_CHEAPER = 4;
+const DUMP_IS_CHEAPER = 2;
 const CONNECT_TIMEOUT_MS = 1_000;
 /** After a look, the time without one is so many times as long as the look took. */
 const LOOK_SHARE = 10;
@@ -245,7 +245,7 @@ export class EndpointChecker implements EndpointVerdicts {
 
   async #statsOf(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServerStats>> {
     const { kernel } = this.#options;
-    if (this.#inKernel > ids.length * DUMP_IS_CHEAPER) return kernel.getVirtualServerStats(ids);
+    if (this.#inKernel >= ids.length * DUMP_IS_CHEAPER) return kernel.getVirtualServerStats(ids);
     const all = await kernel.getVirtualServerStats();
     this.#inKernel = all.size;
     return all;
