@@ -115,7 +115,8 @@ export class EndpointCheck {
         const checked = this.#services.get(service)?.get(key);
         if (checked === undefined) continue;
         const { state } = checked;
-        const after = seen === 'unknown' ? afterUnknown(state, now) : afterLook(state, seen, beganAt, now);
+        const mostAnswer = state.kind === 'unknown' && this.#mostAnswer(service);
+        const after = seen === 'unknown' ? afterUnknown(state, now) : afterLook(state, seen, beganAt, now, mostAnswer);
         verdicts.push(...this.#change(checked, after, 'answer', now));
       }
     }
@@ -220,6 +221,11 @@ export class EndpointCheck {
     this.#due.delete(checked);
     if (at === Infinity) this.#later.delete(checked);
     else this.#later.set(checked, at);
+  }
+
+  #mostAnswer(service: NamespacedName): boolean {
+    const all = [...(this.#services.get(service)?.values() ?? [])];
+    return all.filter(({ state }) => state.kind === 'trusted').length * 2 > all.length;
   }
 
   #grow(checked: Checked, now: number): void {

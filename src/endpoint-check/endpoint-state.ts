@@ -29,10 +29,12 @@ type Pauses = Readonly<Record<Doubt, Pause>>;
 /** The state of an endpoint. Times are in ms of the monotonic clock. */
 export type EndpointState = { readonly past: Past } & (
   | {
-      /** It has not answered this node yet. A NetworkPolicy may close it to nodes, so its silence would say nothing. */
+      /** It has not answered this node yet. A NetworkPolicy may close it to nodes, so its silence alone says nothing. */
       readonly kind: 'unknown';
       /** Whether packets to it were counted since the last connect: only then it is asked. */
       readonly hasTraffic: boolean;
+      /** Whether it has answered its clients. */
+      readonly hasServed: boolean;
       readonly askFrom: number;
       /** How long it is not asked after the next connect that it does not answer. */
       readonly pauseMs: number;
@@ -98,6 +100,7 @@ const INNOCENT: Past = { verdicts: 0, lastAt: -Infinity };
 export const UNKNOWN: EndpointState = {
   kind: 'unknown',
   hasTraffic: false,
+  hasServed: false,
   askFrom: -Infinity,
   pauseMs: ASK_AGAIN_MS,
   past: INNOCENT,
@@ -146,12 +149,25 @@ export function awaitsLook(state: EndpointState): boolean {
  *
  * @param traffic since the previous read
  * @param beganAt when the read began
+ * @param mostAnswer whether most endpoints of its Service have answered this node: then one that has answered nobody, as if
+ * it died before this program started, may be suspected
  */
-export function afterLook(state: EndpointState, traffic: Traffic, beganAt: number, now: number): EndpointState {
+export function afterLook(
+  state: EndpointState,
+  traffic: Traffic,
+  beganAt: number,
+  now: number,
+  mostAnswer = false,
+): EndpointState {
   const hasAnswered = answersIn(traffic) > 0;
   switch (state.kind) {
     case 'unknown':
-      return traffic.incomingPackets > 0 && !state.hasTraffic ? { ...state, hasTraffic: true } : state;
+      if (traffic.incomingPackets === 0) return state;
+      if (hasAnswered) return { ...state, hasTraffic: true, hasServed: true };
+      if (mostAnswer && !state.hasServed && state.pauseMs > ASK_AGAIN_MS) {
+        return suspected({ ...trusted(state.past, now), onTrial: true }, 'none', traffic, beganAt, now);
+      }
+      return { ...state, hasTraffic: true };
     case 'trusted': {
       const doubt = doubtOf(traffic);
       if (doubt !== undefined && now >= state.pauses[doubt].until)
@@ -273,7 +289,7 @@ function stillUnknown(state: Unknown, result: ConnectResult, now: number): Endpo
 
 /** The state of an endpoint that answers its clients, but has not answered this node lately: it is asked at once. */
 function closedToNode(past: Past, now: number): Unknown {
-  return { kind: 'unknown', hasTraffic: true, askFrom: now, pauseMs: ASK_AGAIN_MS, past };
+  return { kind: 'unknown', hasTraffic: true, hasServed: true, askFrom: now, pauseMs: ASK_AGAIN_MS, past };
 }
 
 /**
@@ -310,7 +326,7 @@ function ended({ past, wasKnown }: Silent, now: number): EndpointState {
   const after = { ...past, lastAt: now };
   return wasKnown
     ? { ...trusted(after, now + ASK_AGAIN_MS), onTrial: true }
-    : { ...closedToNode(after, now + ASK_AGAIN_MS), hasTraffic: false };
+    : { ...closedToNode(after, now + ASK_AGAIN_MS), hasTraffic: false, hasServed: false };
 }
 
 function suspected(state: Trusted, doubt: Doubt, traffic: Traffic, lookedAt: number, since: number): EndpointState {

@@ -149,6 +149,15 @@ test('after a restart, an endpoint that does not answer this node gets its weigh
   expect(after.weights()).toEqual({ [A]: 1, [B]: 1, [C]: 1 });
 });
 
+test('an endpoint that has not answered since before a restart is silent when most others of its Service answer', async () => {
+  const bed = await started({}, new FakeKernel(), [B]);
+  await bed.pass(8_000);
+  expect(bed.weights()).toEqual({ [A]: 1, [B]: 0, [C]: 1 });
+  const few = await started({}, new FakeKernel(), [A, B]);
+  await few.pass(20_000);
+  expect(few.checker.counts()).toMatchObject({ unknown: 2, silent: 0 });
+});
+
 test('endpoints that become silent and answer again all the time do not fill the log', async () => {
   const bed = await started();
   for (let times = 0; times < 30; times++) {

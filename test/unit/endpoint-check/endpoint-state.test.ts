@@ -281,6 +281,21 @@ describe('an endpoint', () => {
     expect(play(TO_SILENT, afterConnect(state, 'refused', -1)).kind).toBe('silent');
   });
 
+  test('that has never answered this node is judged if most endpoints of its Service have, and nothing comes back from it', () => {
+    const look = (state: EndpointState, what: Traffic, at: number) => afterLook(state, what, at, at, true);
+    const asked = afterConnect(look(UNKNOWN, UNANSWERED, 0), 'unanswered', 1_000);
+    const suspect = look(asked, UNANSWERED, 2_000);
+    expect([asked.kind, suspect.kind]).toEqual(['unknown', 'suspected']);
+    expect(afterConnect(suspect, 'unanswered', 3_000).kind).toBe('silent');
+    const served = look(asked, ANSWERED, 2_000);
+    expect(look(afterConnect(served, 'unanswered', 3_000), UNANSWERED, 4_000).kind).toBe('unknown');
+    const notSent = look(afterConnect(look(UNKNOWN, UNANSWERED, 0), 'not-sent', 100), UNANSWERED, 3_000);
+    expect(notSent.kind).toBe('unknown');
+    // A NetworkPolicy closes it to nodes, and the first packets of a client were on their way.
+    const closed = afterConnect(look(asked, traffic(1, 1, 0), 2_000), 'unanswered', 3_000);
+    expect(look(closed, ANSWERED, 4_000).kind).toBe('unknown');
+  });
+
   test('whose answers have the size of errors, and that a NetworkPolicy closes to nodes, is never judged', () => {
     const steps = Array.from({ length: 60 }, (_, at): Step => [at * 2_000, sized(6, 100, 6, 128)]);
     const asked = steps.flatMap((step): Step[] => [step, [step[0] + 1_000, 'unanswered']]);
