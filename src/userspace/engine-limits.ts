@@ -22,5 +22,8 @@ export const DEFAULT_LIMITS: EngineLimits = {
   drainMs: 0,
 };
 
+/** An endpoint that did not answer an attempt in time is chosen last for so long. */
+export const AVOID_MS = 2_000;
+
 /** Timeouts of the attempts to connect to an endpoint, as kube-proxy's former user-space mode had them. */
 export const CONNECT_TIMEOUTS_MS = [250, 500, 1_000, 2_000] as const;

@@ -20,6 +20,8 @@ export interface UsedEndpoint {
   readonly sessions: Set<Session>;
   readonly weight: number;
   readonly active: number;
+  /** Until when other endpoints are preferred, by performance.now(). */
+  avoidedUntil: number;
 }
 
 function usedEndpoint(backend: Backend): UsedEndpoint {
@@ -27,6 +29,7 @@ function usedEndpoint(backend: Backend): UsedEndpoint {
   return {
     backend,
     sessions,
+    avoidedUntil: 0,
     get weight() {
       return this.backend.weight;
     },

@@ -1,7 +1,7 @@
 import { type Socket, connect } from 'node:net';
 import { formatIp } from '../base/ip.ts';
 import { setTimer } from '../base/timer.ts';
-import { CONNECT_TIMEOUTS_MS, type EngineLimits } from './engine-limits.ts';
+import { AVOID_MS, CONNECT_TIMEOUTS_MS, type EngineLimits } from './engine-limits.ts';
 import type { Backend } from './engine-update.ts';
 import type { ServiceEndpoints, Session, UsedEndpoint } from './service-endpoints.ts';
 
@@ -72,6 +72,7 @@ export class TcpSession implements Session {
         .destroy();
       endpoint.sessions.delete(this);
       this.#tried.set(endpoint, reason);
+      if (reason === 'silent') endpoint.avoidedUntil = performance.now() + AVOID_MS;
       this.#service.counters.failedConnects += 1;
       if (!this.#client.destroyed) this.#connectNext();
     };
@@ -88,9 +89,13 @@ export class TcpSession implements Session {
     });
   }
 
-  /** Each endpoint is tried once; then those that did not answer in time again, until all timeouts have been used. */
+  /** Each endpoint is tried once, those that were silent lately last; then those that did not answer in time again, until all timeouts have been used. */
   #nextEndpoint(): UsedEndpoint | undefined {
-    const fresh = this.#service.choose(this.#address, (endpoint) => !this.#tried.has(endpoint));
+    const now = performance.now();
+    const isFresh = (endpoint: UsedEndpoint): boolean => !this.#tried.has(endpoint);
+    const fresh =
+      this.#service.choose(this.#address, (endpoint) => isFresh(endpoint) && endpoint.avoidedUntil <= now) ??
+      this.#service.choose(this.#address, isFresh);
     if (fresh !== undefined || this.#attempts >= CONNECT_TIMEOUTS_MS.length) return fresh;
     return this.#service.choose(this.#address, (endpoint) => this.#tried.get(endpoint) === 'silent');
   }

@@ -1,6 +1,8 @@
+import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
+import { SilentServer } from './silent-server.ts';
 import { EngineBed, LOCAL, closed, forwardedPort, freePort, readAll } from './engine-bed.ts';
 
 function greet(name: string): (socket: Socket) => void {
@@ -47,6 +49,20 @@ test('an endpoint that refuses is skipped, and the client does not notice', asyn
   const { failedConnects, failedConnections } = bed.engine.report().totals;
   expect(failedConnects).toBeGreaterThanOrEqual(2);
   expect(failedConnections).toBe(0);
+});
+
+test('an endpoint that does not answer delays one client, and those that follow go to others first', async () => {
+  await using bed = new EngineBed();
+  const server = await bed.server((socket) => void socket.pipe(socket));
+  await using silent = await SilentServer.start();
+  const port = await bed.forward([silent.backend, server]);
+  for (let clients = 0; clients < 6; clients++) {
+    const client = await bed.client(port);
+    client.write('x');
+    await once(client, 'data');
+    client.destroy();
+  }
+  expect(bed.engine.report().totals.failedConnects).toBe(1);
 });
 
 test('a client is reset when every endpoint has failed', async () => {
