@@ -162,9 +162,8 @@ async function watchWeights(context: TrialContext, seconds: number): Promise<Rea
 function checkJudged(context: TrialContext, { judged }: Event, seen: ReadonlySet<string>): void {
   const text = seen.size === 0 ? 'none' : [...seen].toSorted().join(' ');
   context.measure('act: endpoints without new connections', text);
-  const [prefix = ''] = [podsOf(1)];
   const holds =
-    judged === 'none' ? seen.size === 0 : seen.size > 0 && [...seen].every((each) => each.startsWith(prefix));
+    judged === 'none' ? seen.size === 0 : seen.size > 0 && [...seen].every((each) => each.startsWith(podsOf(1)));
   context.check(`endpoints without new connections are ${judged}`, holds);
 }
 
