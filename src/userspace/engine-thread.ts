@@ -12,8 +12,9 @@ const WORKER = typeof __engineWorker === 'undefined' ? './engine-worker.ts' : __
 
 /** When a worker that ended is started again. */
 const RESTART_MS = 1_000;
-/** The heap of the worker; buffers of connections are outside of it. */
-const MOST_HEAP_MB = 128;
+/** The bound of the worker's heap, for Services and for each connection, which takes 7 KiB. Buffers are outside of it. */
+const HEAP_OF_SERVICES_MB = 128;
+const HEAP_OF_CONNECTION_MB = 10 / 1024;
 
 export interface EngineThreadOptions extends EngineStart {
   /** Called when a listener is refused, and when the reason changes. */
@@ -63,7 +64,10 @@ export class EngineThread {
       name: 'userspace engine',
       workerData: data,
       execArgv: [],
-      resourceLimits: { maxOldGenerationSizeMb: MOST_HEAP_MB, maxYoungGenerationSizeMb: 8 },
+      resourceLimits: {
+        maxOldGenerationSizeMb: Math.ceil(HEAP_OF_SERVICES_MB + limits.mostInAll * HEAP_OF_CONNECTION_MB),
+        maxYoungGenerationSizeMb: 8,
+      },
     });
     this.#worker = worker;
     let reason = 'it exited';

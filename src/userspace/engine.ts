@@ -8,6 +8,7 @@ import { type EngineCounters, type EngineReport, type RefusedListener, addCounts
 import type { Backend, EngineUpdate, ForwardedPort, Listener } from './engine-update.ts';
 import { type ListenerSlot, ListenerTable } from './listener-table.ts';
 import type { OpenListener } from './open-listener.ts';
+import type { RelaySocket } from './relay-socket.ts';
 import { type EndpointRules, ServiceEndpoints, type UsedEndpoint } from './service-endpoints.ts';
 import { listenTcp } from './tcp-listener.ts';
 import { TcpSession } from './tcp-session.ts';
@@ -113,7 +114,7 @@ export class Engine {
     }
   }
 
-  #accepted(slot: ListenerSlot, client: Socket): void {
+  #accepted(slot: ListenerSlot, client: RelaySocket): void {
     const port = this.#portOf(slot, client);
     const release = port && this.#admission.admit(port.port.service, client.remoteAddress ?? '');
     if (typeof release === 'function') {

@@ -1,26 +1,19 @@
-import { type Socket, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { formatIp, familyOf } from '../base/ip.ts';
 import type { Listener } from './engine-update.ts';
 import type { OpenListener } from './open-listener.ts';
-import { KEEP_ALIVE_MS } from './tcp-session.ts';
+import { RelaySocket, TCP_OPTIONS } from './relay-socket.ts';
 
 /** When it is full, the kernel drops the SYN, which a client retransmits only after a second. */
 const BACKLOG = 4_096;
 
-/** Listens; rejects with the system's error. `onConnection` gets a paused socket that may be half-open. */
+/** Listens; rejects with the system's error. `onConnection` gets a socket that does not read yet. */
 export async function listenTcp(
   { address, port, reusePort = false }: Listener,
-  onConnection: (client: Socket) => void,
+  onConnection: (client: RelaySocket) => void,
 ): Promise<OpenListener> {
-  const server = createServer(
-    {
-      allowHalfOpen: true,
-      pauseOnConnect: true,
-      noDelay: true,
-      keepAlive: true,
-      keepAliveInitialDelay: KEEP_ALIVE_MS,
-    },
-    onConnection,
+  const server = createServer({ ...TCP_OPTIONS, pauseOnConnect: true }, (accepted) =>
+    onConnection(new RelaySocket(accepted)),
   );
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   server.once('error', reject);

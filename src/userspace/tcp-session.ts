@@ -1,35 +1,33 @@
-import { type Socket, connect } from 'node:net';
+import type { Socket } from 'node:net';
 import { formatIp } from '../base/ip.ts';
 import { setTimer } from '../base/timer.ts';
 import { AVOID_MS, CONNECT_TIMEOUTS_MS, type EngineLimits } from './engine-limits.ts';
 import type { Backend } from './engine-update.ts';
+import { RelaySocket } from './relay-socket.ts';
 import type { ServiceEndpoints, Session, UsedEndpoint } from './service-endpoints.ts';
-
-/** When the kernel begins to probe a silent peer. */
-export const KEEP_ALIVE_MS = 60_000;
 
 type TcpLimits = Pick<EngineLimits, 'tcpIdleMs' | 'tcpHalfClosedIdleMs' | 'drainMs'>;
 
 /** One TCP connection of a client. Nothing is read from the client until an endpoint is connected. */
 export class TcpSession implements Session {
-  readonly #client: Socket;
+  readonly #client: RelaySocket;
   readonly #address: string;
   readonly #service: ServiceEndpoints;
   readonly #limits: TcpLimits;
   readonly #onEnd: () => void;
   readonly #tried = new Map<UsedEndpoint, 'silent' | 'refused'>();
   #endpoint: UsedEndpoint | undefined;
-  #server: Socket | undefined;
+  #server: RelaySocket | undefined;
   #cancelAttempt: () => void = () => undefined;
   #cancelDrain: () => void = () => undefined;
   #attempts = 0;
   #isOver = false;
 
   /**
-   * @param client a paused socket, half-open allowed
+   * @param client does not read yet
    * @param onEnd called once, when both sides have closed
    */
-  constructor(client: Socket, service: ServiceEndpoints, limits: TcpLimits, onEnd: () => void) {
+  constructor(client: RelaySocket, service: ServiceEndpoints, limits: TcpLimits, onEnd: () => void) {
     this.#client = client;
     this.#address = client.remoteAddress ?? '';
     this.#service = service;
@@ -100,7 +98,7 @@ export class TcpSession implements Session {
     return this.#service.choose(this.#address, (endpoint) => this.#tried.get(endpoint) === 'silent');
   }
 
-  #forward(server: Socket, endpoint: UsedEndpoint): void {
+  #forward(server: RelaySocket, endpoint: UsedEndpoint): void {
     const client = this.#client;
     server.on('error', () => this.reset());
     server.once('close', () => this.#ended());
@@ -116,8 +114,8 @@ export class TcpSession implements Session {
     server.once('end', halfClosed);
     client.setTimeout(this.#limits.tcpIdleMs);
     client.once('timeout', () => this.reset());
-    client.pipe(server);
-    server.pipe(client);
+    client.passTo(server);
+    server.passTo(client);
   }
 
   /** Ends both sides with a reset. */
@@ -128,24 +126,15 @@ export class TcpSession implements Session {
     this.#ended();
   }
 
-  /** A side closes without an error only after both directions have ended. */
+  /** A side closes without an error only after both directions have ended, and been written. */
   #ended(): void {
-    if (!this.#client.destroyed || this.#server?.destroyed === false) {
-      if (this.#client.destroyed) this.#awaitServer();
-      return;
-    }
+    if (!this.#client.destroyed || this.#server?.destroyed === false) return;
     if (this.#isOver) return;
     this.#isOver = true;
     this.#cancelDrain();
     this.#endpoint?.sessions.delete(this);
     this.#service.end(this);
     this.#onEnd();
-  }
-
-  /** The client has closed: the other side still has to send what was buffered, if it ever connected. */
-  #awaitServer(): void {
-    if (this.#server?.connecting === true) this.reset();
-    else this.#server?.setTimeout(this.#limits.tcpHalfClosedIdleMs, () => this.reset());
   }
 }
 
@@ -159,13 +148,8 @@ function resetSocket(socket: Socket): void {
   else socket.resetAndDestroy();
 }
 
-function connectTo({ address, port }: Backend): Socket {
-  return connect({
-    host: formatIp(address),
-    port,
-    allowHalfOpen: true,
-    noDelay: true,
-    keepAlive: true,
-    keepAliveInitialDelay: KEEP_ALIVE_MS,
-  });
+function connectTo({ address, port }: Backend): RelaySocket {
+  const socket = new RelaySocket();
+  socket.connect({ host: formatIp(address), port });
+  return socket;
 }

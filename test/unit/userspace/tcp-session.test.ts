@@ -1,12 +1,13 @@
-import { type Socket, createServer } from 'node:net';
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { Socket } from 'node:net';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, test } from '@jest/globals';
+import { expect, jest, test } from '@jest/globals';
 import { ClientAffinity } from '../../../src/userspace/client-affinity.ts';
 import { DEFAULT_LIMITS, type EngineLimits } from '../../../src/userspace/engine-limits.ts';
 import type { Backend } from '../../../src/userspace/engine-update.ts';
+import { CHUNK_BYTES } from '../../../src/userspace/relay-socket.ts';
 import { ServiceEndpoints } from '../../../src/userspace/service-endpoints.ts';
+import { listenTcp } from '../../../src/userspace/tcp-listener.ts';
 import { TcpSession } from '../../../src/userspace/tcp-session.ts';
 import { EngineBed, LOCAL, closed, forwardedPort, freePort } from './engine-bed.ts';
 
@@ -31,21 +32,18 @@ class SessionBed extends EngineBed {
   /** Starts the session. @param begun called in the same turn */
   async start(limits: Partial<EngineLimits>, begun: () => void = () => undefined): Promise<Socket> {
     const started = Promise.withResolvers<void>();
-    const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
-      server.close();
+    const port = await freePort();
+    const listening = await listenTcp({ address: LOCAL, port, protocol: 'TCP', key: 'default/web' }, (socket) => {
+      listening.close();
       this.accepted = socket;
-      const made = (message: unknown): void => {
-        this.connected = (message as { readonly socket: Socket }).socket;
-      };
-      subscribe('net.client.socket', made);
+      const connect = jest.spyOn(Socket.prototype, 'connect');
       this.session = new TcpSession(socket, this.service, { ...DEFAULT_LIMITS, ...limits }, () => (this.ended += 1));
-      unsubscribe('net.client.socket', made);
+      this.connected = connect.mock.contexts[0] as Socket;
+      connect.mockRestore();
       begun();
       started.resolve();
     });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const client = await this.client((server.address() as { readonly port: number }).port);
+    const client = await this.client(port);
     await started.promise;
     return client;
   }
@@ -82,20 +80,38 @@ test('an endpoint that left during its attempt does not end the connection to th
   ).toBe('x');
 });
 
-test('a connection counts until both sides have closed, and an endpoint that does not read is not awaited for ever', async () => {
+test('an endpoint that does not read is not awaited for ever, and a connection holds one chunk for it', async () => {
   await using servers = new EngineBed();
   const server = await servers.server((socket) => socket.pause().end());
   await using bed = new SessionBed([server]);
-  const client = await bed.start({ tcpHalfClosedIdleMs: 200 });
+  const client = await bed.start({ tcpHalfClosedIdleMs: 500 });
   await once(bed.connected, 'connect');
-  const chunk = Buffer.alloc(16 * 1024);
-  for (let sent = 0; bed.connected.writableLength === 0; sent += chunk.length) {
-    client.write(chunk);
-    while (bed.accepted.bytesRead < sent) await sleep(1);
-  }
+  const chunk = Buffer.alloc(1024 * 1024);
+  while (bed.connected.writableLength === 0) if (!client.write(chunk)) await sleep(1);
   client.end();
-  await once(bed.accepted, 'close');
-  expect(bed).toMatchObject({ ended: 0, connected: { destroyed: false } });
-  await once(bed.connected, 'close', { signal: AbortSignal.timeout(2_000) });
+  await sleep(100);
+  const { connected, accepted } = bed;
+  expect(connected.writableLength).toBeLessThanOrEqual(CHUNK_BYTES);
+  expect({ ended: bed.ended, unread: accepted.readableLength, isOpen: !connected.destroyed }).toEqual({
+    ended: 0,
+    unread: 0,
+    isOpen: true,
+  });
+  await once(connected, 'close', { signal: AbortSignal.timeout(2_000) });
   expect(bed.ended).toBe(1);
+});
+
+test('a client that does not read holds one chunk, and gets all when it reads', async () => {
+  await using servers = new EngineBed();
+  const sent = Buffer.alloc(64 * 1024 * 1024, 'chunk');
+  const server = await servers.server((socket) => socket.end(sent));
+  await using bed = new SessionBed([server]);
+  const client = await bed.start({});
+  await once(bed.connected, 'connect');
+  while (bed.accepted.writableLength === 0) await sleep(10);
+  await sleep(100);
+  expect(bed.accepted.writableLength).toBeLessThanOrEqual(CHUNK_BYTES);
+  expect(bed.connected.readableLength).toBe(0);
+  client.end();
+  expect(Buffer.concat(await client.toArray()).equals(sent)).toBe(true);
 });
