@@ -18,7 +18,7 @@ const keyOf = (element: NftElement): string => `${key(element.key)}${element.isE
 
 interface Chain {
   readonly chain: ObservedChain;
-  readonly rules: (readonly NftExpression[])[];
+  readonly rules: { readonly expressions: readonly NftExpression[] }[];
 }
 
 interface Set {
@@ -71,7 +71,10 @@ export class FakeNftTable implements NftPort {
     const chains = [...(this.tables.get(family)?.chains.values() ?? [])];
     return Promise.resolve(
       chains.flatMap(({ chain, rules }) =>
-        rules.map((expressions) => ({ chain: chain.name, expressions: expressions as ObservedRule['expressions'] })),
+        rules.map(({ expressions }) => ({
+          chain: chain.name,
+          expressions: expressions as ObservedRule['expressions'],
+        })),
       ),
     );
   }
@@ -201,7 +204,7 @@ function change({ chains, sets }: Table, message: NftMessage, undo: Undo[]): voi
       found(chains, message.name).rules.length = 0;
       break;
     case 'new-rule':
-      found(chains, message.chain).rules.push(message.expressions);
+      found(chains, message.chain).rules.push({ expressions: message.expressions });
       break;
     case 'new-elements':
       for (const element of message.elements) add(found(sets, message.set), element, undo);
@@ -231,7 +234,7 @@ function add({ set, elements }: Set, element: NftElement, undo: Undo[]): void {
 
 /** How many rules a chain has and how many rules and elements lead to it. */
 function usesOf({ chains, sets }: Table, name: string): number {
-  const steps = [...chains.values()].flatMap(({ rules }) => rules.flat());
+  const steps = [...chains.values()].flatMap(({ rules }) => rules.flatMap(({ expressions }) => expressions));
   const data = [
     ...steps.flatMap((step) => (step.name === 'immediate' ? [step.data] : [])),
     ...verdictMaps(sets).flatMap((elements) => [...elements.values()].flatMap((element) => element.data ?? [])),
@@ -254,7 +257,7 @@ function checkReferences({ chains, sets }: Table): void {
     if (!sets.has(name)) throw new Refused('EBUSY', `set ${name} is referred to`);
   };
   for (const { rules } of chains.values()) {
-    for (const step of rules.flat()) {
+    for (const step of rules.flatMap(({ expressions }) => expressions)) {
       if (step.name === 'lookup' || step.name === 'dynset') needSet(step.set);
       if (step.name === 'immediate' && 'verdict' in step.data) needChain(step.data.verdict?.chain);
     }

@@ -6,7 +6,7 @@ import type { NftMessage } from './port/nft-message.ts';
 import type { NftPort, NftRefusal } from './port/nft-port.ts';
 import {
   NEW_CONNECTION,
-  type Steps,
+  type RulePart,
   TO_THIS_NODE,
   masquerade,
   randomIndex,
@@ -41,7 +41,7 @@ export async function requireExpressions(port: NftPort, family: IpFamily): Promi
 /** What needs a module, by the name of the module. */
 function neededMessages(family: IpFamily): ReadonlyMap<string, NftMessage> {
   const address = family === 4 ? ip4FromBytes(new Uint8Array(4), 0) : ip6FromBytes(new Uint8Array(16), 0);
-  const ruleOf = (expressions: Steps): NftMessage => ({ kind: 'new-rule', chain: CHAIN, expressions });
+  const ruleOf = (rule: RulePart): NftMessage => ({ kind: 'new-rule', chain: CHAIN, ...rule });
   return new Map<string, NftMessage>([
     [
       'nft_chain_nat',

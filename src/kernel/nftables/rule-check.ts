@@ -178,7 +178,7 @@ const ACCEPT = 1;
 function hasSameRules({ name, rules }: ChainPlan, observed: ReadonlyMap<string, readonly ObservedRule[]>): boolean {
   const found = observed.get(name) ?? [];
   return sameRules(
-    rules,
+    rules.map(({ expressions }) => expressions),
     found.map(({ expressions }) => expressions),
   );
 }

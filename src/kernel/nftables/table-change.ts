@@ -188,7 +188,7 @@ function creationOf(shared: readonly SharedChain[]): NftMessage[] {
 }
 
 export function rulesOf({ name, rules }: ChainPlan): NftMessage[] {
-  return rules.map((expressions) => ({ kind: 'new-rule', chain: name, expressions }));
+  return rules.map((rule) => ({ kind: 'new-rule', chain: name, ...rule }));
 }
 
 function listOf(lists: Map<string, ElementList>, set: string): ElementList {

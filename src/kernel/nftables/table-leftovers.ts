@@ -154,7 +154,9 @@ function leftoversOf(shared: readonly SharedChain[], uses: ReadonlyMap<string, n
 /** The chains to which a chain and the elements of its map lead, once for each of them. */
 function targetsOf({ chain, elements }: SharedChain): readonly string[] {
   const data = [
-    ...chain.rules.flat().flatMap((step) => (step.name === 'immediate' ? [step.data] : [])),
+    ...chain.rules
+      .flatMap(({ expressions }) => expressions)
+      .flatMap((step) => (step.name === 'immediate' ? [step.data] : [])),
     ...elements.flatMap((element) => element.data ?? []),
   ];
   return data.flatMap((each) => ('verdict' in each ? (each.verdict?.chain ?? []) : []));

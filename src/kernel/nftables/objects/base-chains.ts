@@ -1,12 +1,12 @@
 import type { IpFamily } from '../../../base/ip.ts';
-import { PROTOCOL_NUMBER } from '../../../base/protocol.ts';
+import { PROTOCOL_NUMBER, type Protocol } from '../../../base/protocol.ts';
 import type { NftHook } from '../../../netlink/family/nf-tables/chain.ts';
 import type { RuleSettings } from '../../../state/rules/rule-settings.ts';
 import { FIREWALL_IPS, NO_ENDPOINT_SERVICES, SERVICE_IPS } from './sets.ts';
 import {
   NEW_CONNECTION,
   RETURN,
-  type Steps,
+  type RulePart,
   TO_THIS_NODE,
   echoRequest,
   goto,
@@ -28,7 +28,7 @@ import {
 export interface ChainPlan {
   readonly name: string;
   readonly base?: NftHook;
-  readonly rules: readonly Steps[];
+  readonly rules: readonly RulePart[];
 }
 
 /** linux/netfilter_ipv4.h: NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_SRC. Filter chains surround the translation of addresses. */
@@ -96,7 +96,7 @@ function base(
   type: NftHook['type'],
   hook: NftHook['hook'],
   priority: number,
-  rules: readonly Steps[],
+  rules: readonly RulePart[],
 ): ChainPlan {
   return { name, base: { type, hook, priority }, rules };
 }
@@ -107,15 +107,15 @@ function base(
  * them. Connections to external addresses with policy Cluster are marked anyway. The source may also be another service address
  * of the node than the destination: such a connection is masqueraded, too, which does no harm.
  */
-function fromServiceAddress(family: IpFamily): readonly Steps[] {
+function fromServiceAddress(family: IpFamily): readonly RulePart[] {
   return ['cluster-ip-ports', 'load-balancer-ports-local', 'external-ip-ports-local'].map((set) =>
     rule(inSet(set, 'service-by-source', family), inSet(set, 'service', family), jump(MARK)),
   );
 }
 
 /** Marks connections whose replies would otherwise bypass this node, as the chain KUBE-SERVICES of ipvs mode does. */
-function masqueradeCheck(settings: RuleSettings, family: IpFamily): readonly Steps[] {
-  const service = (set: string): Steps => inSet(set, 'service', family);
+function masqueradeCheck(settings: RuleSettings, family: IpFamily): readonly RulePart[] {
+  const service = (set: string): RulePart => inSet(set, 'service', family);
   return [
     rule(service('load-balancer-ports-local'), RETURN),
     rule(service('load-balancer-ports'), goto(MARK)),
@@ -128,7 +128,7 @@ function masqueradeCheck(settings: RuleSettings, family: IpFamily): readonly Ste
   ];
 }
 
-function clusterIpsFromOutside({ masqueradeAll, localDetector }: RuleSettings, family: IpFamily): readonly Steps[] {
+function clusterIpsFromOutside({ masqueradeAll, localDetector }: RuleSettings, family: IpFamily): readonly RulePart[] {
   const toClusterIp = inSet('cluster-ip-ports', 'service', family);
   if (masqueradeAll) return [rule(toClusterIp, jump(MARK))];
   switch (localDetector?.kind) {
@@ -145,22 +145,25 @@ function clusterIpsFromOutside({ masqueradeAll, localDetector }: RuleSettings, f
 }
 
 /** Masquerades hairpin connections and marked packets, and clears the mark. */
-function masquerading(settings: RuleSettings, family: IpFamily): readonly Steps[] {
+function masquerading(settings: RuleSettings, family: IpFamily): readonly RulePart[] {
   const { masqueradeMark: mark } = settings;
   return [
     ...masqueraded(settings, inSet('hairpin-endpoints', 'service-and-source', family)),
     rule(unmarked(mark), RETURN),
     invertMark(mark),
-    ...masqueraded(settings, []),
+    ...masqueraded(settings),
   ];
 }
 
 /** A port range requires a protocol with ports, so each protocol has a rule. */
-function masqueraded({ randomFully, masqueradePorts }: RuleSettings, matches: Steps): readonly Steps[] {
-  const plain = rule(matches, masquerade(randomFully, undefined));
+function masqueraded(
+  { randomFully, masqueradePorts }: RuleSettings,
+  ...matches: readonly RulePart[]
+): readonly RulePart[] {
+  const plain = rule(...matches, masquerade(randomFully, undefined));
   if (masqueradePorts === undefined) return [plain];
-  const limited = Object.values(PROTOCOL_NUMBER).map((protocol) =>
-    rule(ofProtocol(protocol), matches, masquerade(randomFully, masqueradePorts)),
+  const limited = (Object.keys(PROTOCOL_NUMBER) as Protocol[]).map((protocol) =>
+    rule(ofProtocol(protocol), ...matches, masquerade(randomFully, masqueradePorts)),
   );
   return [...limited, plain];
 }

@@ -42,9 +42,9 @@ export function readListChain(name: string, family: IpFamily): VirtualServerId |
 /** The chain of all virtual servers that have the list of this one. */
 export function listChain(id: VirtualServerId, { name, count, affinity }: ListTarget): ChainPlan {
   const { address, protocol } = id;
-  const choose = (): ChainPlan['rules'][number] =>
-    chooseOfList(SHARED_ENDPOINTS, listNumbers(id), count, protocol, familyOf(address));
-  return { name: listChainName(id), rules: [affinity > 0 ? goto(name) : choose()] };
+  const rule =
+    affinity > 0 ? goto(name) : chooseOfList(SHARED_ENDPOINTS, listNumbers(id), count, protocol, familyOf(address));
+  return { name: listChainName(id), rules: [rule] };
 }
 
 /** The chains to which the lists of virtual servers lead. */

@@ -1,27 +1,35 @@
-import type { Cidr } from '../../../base/cidr.ts';
-import { type IpAddress, type IpFamily, familyOf } from '../../../base/ip.ts';
+import { type Cidr, formatCidr } from '../../../base/cidr.ts';
+import { type IpAddress, type IpFamily, familyOf, formatHostPort, formatIp } from '../../../base/ip.ts';
 import type { Port } from '../../../base/port.ts';
 import { PROTOCOL_NUMBER, type Protocol } from '../../../base/protocol.ts';
 import { addressFamily } from '../../../netlink/codec/address-family.ts';
 import { NFT_VERDICT } from '../../../netlink/family/nf-tables/data.ts';
 import type { NftExpression } from '../../../netlink/family/nf-tables/expression.ts';
+import { nftFamily } from '../../../state/nft-table.ts';
 import { addressKey, addressLength, portKey } from './keys.ts';
 
-/** The expressions of a rule, or of a part of it. */
-export type Steps = readonly NftExpression[];
+/** A rule, or a part of one: its expressions, and the same as nft writes it. */
+export interface RulePart {
+  readonly expressions: readonly NftExpression[];
+  readonly text: string;
+}
+
+function part(text: string, ...expressions: readonly NftExpression[]): RulePart {
+  return { expressions, text };
+}
 
 /** linux/netfilter/nf_tables.h: enum nft_registers, nft_payload_bases, nft_meta_keys, nft_ct_keys, nft_cmp_ops. */
-export const NFT_REG_VERDICT = 0;
-export const NFT_REG_1 = 1;
-export const NFT_REG32_00 = 8;
-export const NFT_PAYLOAD_NETWORK_HEADER = 1;
+const NFT_REG_VERDICT = 0;
+const NFT_REG_1 = 1;
+const NFT_REG32_00 = 8;
+const NFT_PAYLOAD_NETWORK_HEADER = 1;
 const NFT_PAYLOAD_TRANSPORT_HEADER = 2;
-export const NFT_META_MARK = 3;
-export const NFT_META_IIFNAME = 6;
-export const NFT_META_L4PROTO = 16;
+const NFT_META_MARK = 3;
+const NFT_META_IIFNAME = 6;
+const NFT_META_L4PROTO = 16;
 const NFT_CT_STATE = 0;
 const NFT_CMP_EQ = 0;
-export const NFT_CMP_NEQ = 1;
+const NFT_CMP_NEQ = 1;
 const NFT_NG_RANDOM = 1;
 const NFT_NAT_DNAT = 1;
 const NFT_DYNSET_OP_UPDATE = 1;
@@ -29,11 +37,16 @@ const NFT_REJECT_ICMP_UNREACH = 0;
 /** linux/netfilter/nf_nat.h. */
 const NF_NAT_RANGE_MAP_IPS = 1;
 const NF_NAT_RANGE_PROTO_SPECIFIED = 2;
-export const NF_NAT_RANGE_PROTO_RANDOM_FULLY = 16;
+const NF_NAT_RANGE_PROTO_RANDOM_FULLY = 16;
 /** linux/netfilter/nf_conntrack_common.h: NF_CT_STATE_BIT(IP_CT_NEW). */
 const STATE_NEW = 8;
 /** linux/if.h. */
-export const IFNAMSIZ = 16;
+const IFNAMSIZ = 16;
+/** linux/in.h: IPPROTO_ICMP, IPPROTO_ICMPV6, with their names in nft; the type of an echo request. */
+const ICMP = {
+  4: { number: 1, protocol: 'icmp', type: 'icmp type', echoRequest: 8 },
+  6: { number: 58, protocol: 'ipv6-icmp', type: 'icmpv6 type', echoRequest: 128 },
+} as const;
 
 /** The register at this offset, in units of 4 bytes, by the number with which the kernel reports it. */
 function register(at: number): number {
@@ -44,6 +57,12 @@ type Field = 'source' | 'destination' | 'protocol' | 'port';
 
 function fieldLength(field: Field, family: IpFamily): number {
   return field === 'source' || field === 'destination' ? addressLength(family) / 4 : 1;
+}
+
+function fieldText(field: Field, family: IpFamily): string {
+  if (field === 'protocol') return 'meta l4proto';
+  if (field === 'port') return 'th dport';
+  return `${nftFamily(family)} ${field === 'source' ? 'saddr' : 'daddr'}`;
 }
 
 function loadField(field: Field, at: number, family: IpFamily): NftExpression {
@@ -59,20 +78,20 @@ function loadField(field: Field, at: number, family: IpFamily): NftExpression {
 }
 
 /** Loads fields of the packet one after the other. */
-function load(fields: readonly Field[], family: IpFamily): { readonly steps: Steps; readonly end: number } {
+function load(fields: readonly Field[], family: IpFamily): RulePart & { readonly end: number } {
   let end = 0;
-  const steps = fields.map((field) => {
+  const expressions = fields.map((field) => {
     const step = loadField(field, end, family);
     end += fieldLength(field, family);
     return step;
   });
-  return { steps, end };
+  return { expressions, text: fields.map((field) => fieldText(field, family)).join(' . '), end };
 }
 
 const SERVICE: readonly Field[] = ['destination', 'protocol', 'port'];
 
 /** Which fields of the packet are looked up in a set. */
-export const LOOKUP = {
+const LOOKUP = {
   service: SERVICE,
   'service-and-source': [...SERVICE, 'source'],
   /** The source in place of the destination: finds the service address to which a host connects that has it itself. */
@@ -82,43 +101,43 @@ export const LOOKUP = {
 } as const satisfies Record<string, readonly Field[]>;
 
 /** Continues if the set contains the fields. */
-export function inSet(set: string, fields: keyof typeof LOOKUP, family: IpFamily): Steps {
-  return [...load(LOOKUP[fields], family).steps, { name: 'lookup', set, source: NFT_REG_1 }];
+export function inSet(set: string, fields: keyof typeof LOOKUP, family: IpFamily): RulePart {
+  const { expressions, text } = load(LOOKUP[fields], family);
+  return part(`${text} @${set}`, ...expressions, { name: 'lookup', set, source: NFT_REG_1 });
 }
 
 /** Does what a verdict map has for the packet's address, protocol and port; continues if it has nothing. */
-export function serviceVerdict(map: string, family: IpFamily): Steps {
-  return [
-    ...load(SERVICE, family).steps,
-    { name: 'lookup', set: map, source: NFT_REG_1, destination: NFT_REG_VERDICT },
-  ];
+export function serviceVerdict(map: string, family: IpFamily): RulePart {
+  return verdictOf(map, load(SERVICE, family));
+}
+
+/** Does what a verdict map has for one of its first `count` indices. */
+export function chooseIndex(map: string, count: number): RulePart {
+  return verdictOf(map, randomIndex(count));
+}
+
+function verdictOf(map: string, { expressions, text }: RulePart): RulePart {
+  const lookup = { name: 'lookup', set: map, source: NFT_REG_1, destination: NFT_REG_VERDICT } as const;
+  return part(`${text} vmap @${map}`, ...expressions, lookup);
 }
 
 /** Loads a random number below `count`. */
-export function randomIndex(count: number, at = 0): Steps {
-  return [{ name: 'numgen', destination: register(at), modulus: count, type: NFT_NG_RANDOM }];
+export function randomIndex(count: number, at = 0): RulePart {
+  const numgen = { name: 'numgen', destination: register(at), modulus: count, type: NFT_NG_RANDOM } as const;
+  return part(`numgen random mod ${count}`, numgen);
 }
 
-/** Loads numbers of 32 bits. nft has no word for a constant in a key, but for one of a single random number. */
-function loadNumbers(numbers: readonly number[]): Steps {
-  return numbers.map((offset, at) => ({
-    name: 'numgen',
-    destination: register(at),
-    modulus: 1,
-    type: NFT_NG_RANDOM,
-    offset,
-  }));
+/** Loads a number of 32 bits. nft has no word for a constant in a key, but for one of a single random number. */
+function loadNumber(offset: number, at: number): RulePart {
+  const { expressions, text } = randomIndex(1, at);
+  const constant = expressions.map((each) => ({ ...each, offset }));
+  return part(`${text}${offset === 0 ? '' : ` offset ${offset}`}`, ...constant);
 }
 
 /** Translates the destination to one of the first `count` endpoints that a map has for the packet's service port. */
-export function chooseEndpoint(map: string, count: number, family: IpFamily): Steps {
-  const { steps, end } = load(SERVICE, family);
-  return [
-    ...steps,
-    ...randomIndex(count, end),
-    { name: 'lookup', set: map, source: NFT_REG_1, destination: NFT_REG_1 },
-    translate(register(0), register(fieldLength('destination', family)), family),
-  ];
+export function chooseEndpoint(map: string, count: number, family: IpFamily): RulePart {
+  const service = load(SERVICE, family);
+  return translateByMap(map, [service, randomIndex(count, service.end)], family);
 }
 
 /** Translates the destination of packets of a protocol to one of the first `count` endpoints of a list in a map. */
@@ -128,19 +147,20 @@ export function chooseOfList(
   count: number,
   protocol: Protocol,
   family: IpFamily,
-): Steps {
-  return [
-    ...ofProtocol(protocol),
-    ...loadNumbers(list),
-    ...randomIndex(count, list.length),
-    { name: 'lookup', set: map, source: NFT_REG_1, destination: NFT_REG_1 },
-    translate(register(0), register(fieldLength('destination', family)), family),
-  ];
+): RulePart {
+  return rule(
+    ofProtocol(protocol),
+    translateByMap(map, [...list.map(loadNumber), randomIndex(count, list.length)], family),
+  );
 }
 
-/** Does what a verdict map has for one of its first `count` indices. */
-export function chooseIndex(map: string, count: number): Steps {
-  return [...randomIndex(count), { name: 'lookup', set: map, source: NFT_REG_1, destination: NFT_REG_VERDICT }];
+function translateByMap(map: string, key: readonly RulePart[], family: IpFamily): RulePart {
+  return part(
+    `dnat ${nftFamily(family)} to ${key.map(({ text }) => text).join(' . ')} map @${map}`,
+    ...key.flatMap(({ expressions }) => expressions),
+    { name: 'lookup', set: map, source: NFT_REG_1, destination: NFT_REG_1 },
+    translate(register(0), register(fieldLength('destination', family)), family),
+  );
 }
 
 function translate(address: number, port: number, family: IpFamily): NftExpression {
@@ -156,26 +176,34 @@ function translate(address: number, port: number, family: IpFamily): NftExpressi
   };
 }
 
+function loadValue(at: number, value: Uint8Array): NftExpression {
+  return { name: 'immediate', destination: register(at), data: { value } };
+}
+
 /** Translates the destination of packets of a protocol to an endpoint. */
 export function translateTo(
   protocol: Protocol,
-  endpoint: { readonly address: IpAddress; readonly port: number },
-): Steps {
-  const family = familyOf(endpoint.address);
-  return [
-    ...ofProtocol(protocol),
-    { name: 'immediate', destination: register(0), data: { value: addressKey(endpoint.address) } },
-    { name: 'immediate', destination: register(4), data: { value: portKey(endpoint.port) } },
-    translate(register(0), register(4), family),
-  ];
+  { address, port }: { readonly address: IpAddress; readonly port: number },
+): RulePart {
+  const translation = part(
+    `dnat to ${formatHostPort(address, port)}`,
+    loadValue(0, addressKey(address)),
+    loadValue(4, portKey(port)),
+    translate(register(0), register(4), familyOf(address)),
+  );
+  return rule(ofProtocol(protocol), translation);
 }
 
 /** Remembers the packet's service port and source address in a set for some time. */
-export function rememberClient(set: string, seconds: number, family: IpFamily): Steps {
-  return [
-    ...load(LOOKUP['service-and-source'], family).steps,
-    { name: 'dynset', set, operation: NFT_DYNSET_OP_UPDATE, key: NFT_REG_1, timeout: seconds * 1_000 },
-  ];
+export function rememberClient(set: string, seconds: number, family: IpFamily): RulePart {
+  const { expressions, text } = load(LOOKUP['service-and-source'], family);
+  return part(`update @${set} { ${text} timeout ${seconds}s }`, ...expressions, {
+    name: 'dynset',
+    set,
+    operation: NFT_DYNSET_OP_UPDATE,
+    key: NFT_REG_1,
+    timeout: seconds * 1_000,
+  });
 }
 
 function u32(value: number): { readonly value: Uint8Array } {
@@ -188,131 +216,147 @@ function compare(value: Uint8Array, operation = NFT_CMP_EQ): NftExpression {
   return { name: 'cmp', source: NFT_REG_1, operation, data: { value } };
 }
 
-function bits(mask: number, xor: number): NftExpression {
+function bitwise(length: number, mask: Uint8Array, xor: Uint8Array): NftExpression {
   return {
     name: 'bitwise',
     source: NFT_REG_1,
     destination: NFT_REG_1,
-    length: 4,
-    mask: u32(mask),
-    xor: u32(xor),
+    length,
+    mask: { value: mask },
+    xor: { value: xor },
   };
 }
 
-export function ofProtocol(protocol: Protocol | number): Steps {
-  const number = typeof protocol === 'number' ? protocol : PROTOCOL_NUMBER[protocol];
-  return [{ name: 'meta', destination: NFT_REG_1, key: NFT_META_L4PROTO }, compare(Uint8Array.of(number))];
+function bits(mask: number, xor: number): NftExpression {
+  return bitwise(4, u32(mask).value, u32(xor).value);
+}
+
+export function ofProtocol(protocol: Protocol): RulePart {
+  return ofProtocolNumber(PROTOCOL_NUMBER[protocol], protocol.toLowerCase());
+}
+
+function ofProtocolNumber(number: number, name: string): RulePart {
+  const loading = { name: 'meta', destination: NFT_REG_1, key: NFT_META_L4PROTO } as const;
+  return part(`meta l4proto ${name}`, loading, compare(Uint8Array.of(number)));
 }
 
 /** Continues for the first packet of a connection. */
-export const NEW_CONNECTION: Steps = [
+export const NEW_CONNECTION: RulePart = part(
+  'ct state new',
   { name: 'ct', destination: NFT_REG_1, key: NFT_CT_STATE },
   bits(STATE_NEW, 0),
   compare(u32(0).value, NFT_CMP_NEQ),
-];
+);
 
 /** Continues if the source is in the network; with `not`, if it is outside. */
-export function sourceIn({ address, prefix }: Cidr, not = false): Steps {
+export function sourceIn({ address, prefix }: Cidr, not = false): RulePart {
   const family = familyOf(address);
   const length = addressLength(family);
   const operation = not ? NFT_CMP_NEQ : NFT_CMP_EQ;
-  const { steps } = load(['source'], family);
+  const { expressions, text: field } = load(['source'], family);
+  const network = prefix < 8 * length ? formatCidr({ address, prefix }) : formatIp(address);
+  const text = `${field} ${not ? '!= ' : ''}${network}`;
   // As nft writes it: the whole bytes of the prefix alone.
   if (prefix > 0 && prefix % 8 === 0) {
     const bytes = prefix / 8;
-    const loading = steps.map((step) => (step.name === 'payload' ? { ...step, length: bytes } : step));
-    return [...loading, compare(addressKey(address).subarray(0, bytes), operation)];
+    const loading = expressions.map((step) => (step.name === 'payload' ? { ...step, length: bytes } : step));
+    return part(text, ...loading, compare(addressKey(address).subarray(0, bytes), operation));
   }
   const mask = Uint8Array.from({ length }, (_, at) => 256 - 2 ** (8 - Math.min(8, Math.max(0, prefix - at * 8))));
-  const xor = new Uint8Array(length);
-  return [
-    ...steps,
-    {
-      name: 'bitwise',
-      source: NFT_REG_1,
-      destination: NFT_REG_1,
-      length,
-      mask: { value: mask },
-      xor: { value: xor },
-    },
-    compare(addressKey(address), operation),
-  ];
+  const masked = bitwise(length, mask, new Uint8Array(length));
+  return part(text, ...expressions, masked, compare(addressKey(address), operation));
 }
 
 /** Continues if the packet came in through another interface; a name that ends with + stands for all that begin so. */
-export function notFromInterface(name: string): Steps {
-  const bytes = new TextEncoder().encode(name.replace(/\+$/, ''));
+export function notFromInterface(name: string): RulePart {
+  const prefix = name.replace(/\+$/, '');
+  const bytes = new TextEncoder().encode(prefix);
   const whole = new Uint8Array(IFNAMSIZ);
   whole.set(bytes.subarray(0, IFNAMSIZ - 1));
-  return [
+  return part(
+    `iifname != "${name.endsWith('+') ? `${prefix}*` : name}"`,
     { name: 'meta', destination: NFT_REG_1, key: NFT_META_IIFNAME },
     compare(name.endsWith('+') ? bytes : whole, NFT_CMP_NEQ),
-  ];
+  );
 }
 
 /** Continues for ICMP (ICMPv6) echo requests. */
-export function echoRequest(family: IpFamily): Steps {
-  const [protocol, type] = family === 4 ? [1, 8] : [58, 128];
-  return [
-    ...ofProtocol(protocol),
+export function echoRequest(family: IpFamily): RulePart {
+  const icmp = ICMP[family];
+  const type = part(
+    `${icmp.type} echo-request`,
     { name: 'payload', destination: NFT_REG_1, base: NFT_PAYLOAD_TRANSPORT_HEADER, offset: 0, length: 1 },
-    compare(Uint8Array.of(type)),
-  ];
+    compare(Uint8Array.of(icmp.echoRequest)),
+  );
+  return rule(ofProtocolNumber(icmp.number, icmp.protocol), type);
 }
 
 /** Translates the destination to this node. */
-export const TO_THIS_NODE: Steps = [{ name: 'redir' }];
+export const TO_THIS_NODE: RulePart = part('redirect', { name: 'redir' });
 
 const LOAD_MARK: NftExpression = { name: 'meta', destination: NFT_REG_1, key: NFT_META_MARK };
 const STORE_MARK: NftExpression = { name: 'meta', key: NFT_META_MARK, source: NFT_REG_1 };
 
+function markText(mark: number): string {
+  return `0x${(mark >>> 0).toString(16).padStart(8, '0')}`;
+}
+
 /** Sets bits of the mark. */
-export function setMark(mark: number): Steps {
-  return [LOAD_MARK, bits(~mark >>> 0, mark), STORE_MARK];
+export function setMark(mark: number): RulePart {
+  return part(`meta mark set meta mark | ${markText(mark)}`, LOAD_MARK, bits(~mark >>> 0, mark), STORE_MARK);
 }
 
 /** Inverts bits of the mark. */
-export function invertMark(mark: number): Steps {
-  return [LOAD_MARK, bits(0xffff_ffff, mark), STORE_MARK];
+export function invertMark(mark: number): RulePart {
+  return part(`meta mark set meta mark ^ ${markText(mark)}`, LOAD_MARK, bits(0xffff_ffff, mark), STORE_MARK);
 }
 
 /** Continues if none of the bits of the mark is set. */
-export function unmarked(mark: number): Steps {
-  return [LOAD_MARK, bits(mark, 0), compare(u32(0).value)];
+export function unmarked(mark: number): RulePart {
+  return part(`meta mark & ${markText(mark)} == ${markText(0)}`, LOAD_MARK, bits(mark, 0), compare(u32(0).value));
 }
 
 /** Masquerades; `ports` needs a protocol that has ports. */
-export function masquerade(randomFully: boolean, ports: { readonly from: Port; readonly to: Port } | undefined): Steps {
+export function masquerade(
+  randomFully: boolean,
+  ports: { readonly from: Port; readonly to: Port } | undefined,
+): RulePart {
   const random = randomFully ? NF_NAT_RANGE_PROTO_RANDOM_FULLY : 0;
-  if (ports === undefined) return [{ name: 'masq', flags: random }];
-  return [
-    { name: 'immediate', destination: register(0), data: { value: portKey(ports.from) } },
-    { name: 'immediate', destination: register(4), data: { value: portKey(ports.to) } },
-    { name: 'masq', flags: random | NF_NAT_RANGE_PROTO_SPECIFIED, port: register(0), lastPort: register(4) },
-  ];
+  const randomText = randomFully ? ' fully-random' : '';
+  if (ports === undefined) return part(`masquerade${randomText}`, { name: 'masq', flags: random });
+  const { from, to } = ports;
+  return part(`masquerade to :${from}-${to}${randomText}`, loadValue(0, portKey(from)), loadValue(4, portKey(to)), {
+    name: 'masq',
+    flags: random | NF_NAT_RANGE_PROTO_SPECIFIED,
+    port: register(0),
+    lastPort: register(4),
+  });
 }
 
 /** Refuses the packet with an ICMP error that says that the port is unreachable. */
-export function reject(family: IpFamily): Steps {
-  return [{ name: 'reject', type: NFT_REJECT_ICMP_UNREACH, code: family === 4 ? 3 : 4 }];
+export function reject(family: IpFamily): RulePart {
+  return part('reject', { name: 'reject', type: NFT_REJECT_ICMP_UNREACH, code: family === 4 ? 3 : 4 });
 }
 
-function verdict(code: number, chain?: string): Steps {
+function verdict(text: string, code: number, chain?: string): RulePart {
   const data = { verdict: chain === undefined ? { code } : { code, chain } };
-  return [{ name: 'immediate', destination: NFT_REG_VERDICT, data }];
+  return part(text, { name: 'immediate', destination: NFT_REG_VERDICT, data });
 }
 
-export const RETURN = verdict(NFT_VERDICT.return);
-export const DROP = verdict(NFT_VERDICT.drop);
+export const RETURN = verdict('return', NFT_VERDICT.return);
+export const DROP = verdict('drop', NFT_VERDICT.drop);
 
-export function jump(chain: string): Steps {
-  return verdict(NFT_VERDICT.jump, chain);
+export function jump(chain: string): RulePart {
+  return verdict(`jump ${chain}`, NFT_VERDICT.jump, chain);
 }
 
-export function goto(chain: string): Steps {
-  return verdict(NFT_VERDICT.goto, chain);
+export function goto(chain: string): RulePart {
+  return verdict(`goto ${chain}`, NFT_VERDICT.goto, chain);
 }
 
-export function rule(...parts: readonly Steps[]): Steps {
-  return parts.flat();
+export function rule(...parts: readonly RulePart[]): RulePart {
+  return {
+    expressions: parts.flatMap(({ expressions }) => expressions),
+    text: parts.map(({ text }) => text).join(' '),
+  };
 }

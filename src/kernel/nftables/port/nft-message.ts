@@ -1,7 +1,7 @@
 import type { NftChain } from '../../../netlink/family/nf-tables/chain.ts';
 import type { ElementList } from '../../../netlink/family/nf-tables/element-list.ts';
-import type { NftExpression } from '../../../netlink/family/nf-tables/expression.ts';
 import type { NftSet } from '../../../netlink/family/nf-tables/set.ts';
+import type { RulePart } from '../objects/steps.ts';
 
 /**
  * How many elements a transaction may have. The kernel keeps a notification of 4 to 8 KiB for each until the transaction ends, if
@@ -24,7 +24,7 @@ export type NftMessage =
   | { readonly kind: 'delete-set'; readonly name: string }
   | { readonly kind: 'new-chain'; readonly chain: ChainDefinition }
   | { readonly kind: 'delete-chain' | 'flush-chain'; readonly name: string }
-  | { readonly kind: 'new-rule'; readonly chain: string; readonly expressions: readonly NftExpression[] }
+  | ({ readonly kind: 'new-rule'; readonly chain: string } & RulePart)
   | {
       readonly kind: 'new-elements' | 'delete-elements';
       readonly set: string;

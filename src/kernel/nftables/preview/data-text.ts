@@ -1,4 +1,4 @@
-import { type IpFamily, formatHostPort, formatIp } from '../../../base/ip.ts';
+import { type IpFamily, formatIp } from '../../../base/ip.ts';
 import { protocolFromNumber } from '../../../base/protocol.ts';
 import { readU32 } from '../../../netlink/codec/bytes.ts';
 import type { NftData } from '../../../netlink/family/nf-tables/data.ts';
@@ -44,7 +44,12 @@ const FIELD_TYPES: ReadonlyMap<number, FieldType> = new Map<number, FieldType>([
   ],
   [
     TYPE.protocol,
-    { name: 'inet_proto', expression: 'meta l4proto', size: 1, format: (bytes, at) => protocolText(bytes[at] ?? 0) },
+    {
+      name: 'inet_proto',
+      expression: 'meta l4proto',
+      size: 1,
+      format: (bytes, at) => protocolText(bytes[at] as number),
+    },
   ],
   [
     TYPE.port,
@@ -52,18 +57,8 @@ const FIELD_TYPES: ReadonlyMap<number, FieldType> = new Map<number, FieldType>([
   ],
 ]);
 
-export function protocolText(number: number): string {
-  return protocolFromNumber(number)?.toLowerCase() ?? PROTOCOLS.get(number) ?? String(number);
-}
-
-/** linux/in.h: IPPROTO_ICMP; linux/in6.h: IPPROTO_ICMPV6. */
-const PROTOCOLS: ReadonlyMap<number, string> = new Map([
-  [1, 'icmp'],
-  [58, 'ipv6-icmp'],
-]);
-
-export function markText(mark: number): string {
-  return `0x${mark.toString(16).padStart(8, '0')}`;
+function protocolText(number: number): string {
+  return protocolFromNumber(number)?.toLowerCase() ?? String(number);
 }
 
 /** Returns the types of the fields of a key or of data. */
@@ -76,17 +71,13 @@ export function fieldTypes(type: number): readonly FieldType[] {
   return types;
 }
 
-/** The registers of 4 bytes that a field fills. */
-export function registersOf({ size }: Pick<FieldType, 'size'>): number {
-  return Math.ceil(size / 4);
-}
-
 /** Returns a key, or the value of an element, as nft lists it. */
 export function valueText(type: number, bytes: Uint8Array): string {
   let at = 0;
   const fields = fieldTypes(type).map((field) => {
     const text = field.format(bytes, at);
-    at += 4 * registersOf(field);
+    // A field fills whole registers of 4 bytes.
+    at += 4 * Math.ceil(field.size / 4);
     return text;
   });
   return fields.join(' . ');
@@ -124,9 +115,4 @@ const CONSTANT_SETS = { 4: byName(4), 6: byName(6) };
 
 function byName(family: IpFamily): ReadonlyMap<string, SetDefinition> {
   return new Map(constantSets(family).map((set) => [set.name, set]));
-}
-
-/** Returns the endpoint to which a rule translates. */
-export function endpointText(address: Uint8Array, port: Uint8Array): string {
-  return formatHostPort(addressAt(address, 0, address.length === 4 ? 4 : 6), portAt(port, 0));
 }

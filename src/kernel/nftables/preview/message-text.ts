@@ -13,7 +13,6 @@ import { intervalsIn } from '../objects/firewall-objects.ts';
 import type { NftMessage, SetDefinition } from '../port/nft-message.ts';
 import { dataText, definitionOf, fieldTypes, valueText } from './data-text.ts';
 import { intervalText } from './interval-text.ts';
-import { ruleText } from './nft-rule-text.ts';
 
 /** Returns a change as a line of a script for nft. */
 export function messageText(message: NftMessage, family: IpFamily): string {
@@ -38,7 +37,7 @@ export function messageText(message: NftMessage, family: IpFamily): string {
     case 'flush-chain':
       return `flush chain ${table} ${message.name}`;
     case 'new-rule':
-      return `add rule ${table} ${message.chain} ${ruleText(message.expressions, family)}`;
+      return `add rule ${table} ${message.chain} ${message.text}`;
     case 'new-elements':
     case 'delete-elements': {
       const verb = message.kind === 'new-elements' ? 'add' : 'delete';

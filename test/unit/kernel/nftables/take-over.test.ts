@@ -345,8 +345,8 @@ describe('a table of the version before, whose node ports were in sets by protoc
     const found = (): ReadonlyMap<string, { readonly elements: ReadonlyMap<string, unknown> }> =>
       table.tables.get(4)!.sets;
     const newRules = (): boolean => {
-      const steps = table.tables.get(4)!.chains.get('masquerade-check')!.rules.flat();
-      return steps.some((step) => step.name === 'lookup' && step.set === 'nodeports');
+      const { rules } = table.tables.get(4)!.chains.get('masquerade-check')!;
+      return rules.flatMap(({ expressions }) => expressions).some((step) => step.name === 'lookup' && step.set === 'nodeports');
     };
     const commit = table.commit.bind(table);
     const served: boolean[] = [];
