@@ -77,8 +77,13 @@ function loadField(field: Field, at: number, family: IpFamily): NftExpression {
   return { name: 'payload', destination, base: NFT_PAYLOAD_NETWORK_HEADER, offset, length };
 }
 
+interface Loading extends RulePart {
+  /** The register after them. */
+  readonly end: number;
+}
+
 /** Loads fields of the packet one after the other. */
-function load(fields: readonly Field[], family: IpFamily): RulePart & { readonly end: number } {
+function load(fields: readonly Field[], family: IpFamily): Loading {
   let end = 0;
   const expressions = fields.map((field) => {
     const step = loadField(field, end, family);
@@ -88,27 +93,31 @@ function load(fields: readonly Field[], family: IpFamily): RulePart & { readonly
   return { expressions, text: fields.map((field) => fieldText(field, family)).join(' . '), end };
 }
 
-const SERVICE: readonly Field[] = ['destination', 'protocol', 'port'];
-
 /** Which fields of the packet are looked up in a set. */
-const LOOKUP = {
-  service: SERVICE,
-  'service-and-source': [...SERVICE, 'source'],
-  /** The source in place of the destination: finds the service address to which a host connects that has it itself. */
-  'service-by-source': ['source', 'protocol', 'port'],
-  source: ['source'],
-  destination: ['destination'],
-} as const satisfies Record<string, readonly Field[]>;
+type Lookup = 'service' | 'service-and-source' | 'service-by-source' | 'source' | 'destination';
+
+const LOADED: Readonly<Record<IpFamily, Readonly<Record<Lookup, Loading>>>> = { 4: lookups(4), 6: lookups(6) };
+
+function lookups(family: IpFamily): Readonly<Record<Lookup, Loading>> {
+  return {
+    service: load(['destination', 'protocol', 'port'], family),
+    'service-and-source': load(['destination', 'protocol', 'port', 'source'], family),
+    /** The source in place of the destination: finds the service address to which a host connects that has it itself. */
+    'service-by-source': load(['source', 'protocol', 'port'], family),
+    source: load(['source'], family),
+    destination: load(['destination'], family),
+  };
+}
 
 /** Continues if the set contains the fields. */
-export function inSet(set: string, fields: keyof typeof LOOKUP, family: IpFamily): RulePart {
-  const { expressions, text } = load(LOOKUP[fields], family);
-  return part(`${text} @${set}`, ...expressions, { name: 'lookup', set, source: NFT_REG_1 });
+export function inSet(set: string, fields: Lookup, family: IpFamily): RulePart {
+  const { expressions, text } = LOADED[family][fields];
+  return { expressions: [...expressions, { name: 'lookup', set, source: NFT_REG_1 }], text: `${text} @${set}` };
 }
 
 /** Does what a verdict map has for the packet's address, protocol and port; continues if it has nothing. */
 export function serviceVerdict(map: string, family: IpFamily): RulePart {
-  return verdictOf(map, load(SERVICE, family));
+  return verdictOf(map, LOADED[family].service);
 }
 
 /** Does what a verdict map has for one of its first `count` indices. */
@@ -136,7 +145,7 @@ function loadNumber(offset: number, at: number): RulePart {
 
 /** Translates the destination to one of the first `count` endpoints that a map has for the packet's service port. */
 export function chooseEndpoint(map: string, count: number, family: IpFamily): RulePart {
-  const service = load(SERVICE, family);
+  const { service } = LOADED[family];
   return translateByMap(map, [service, randomIndex(count, service.end)], family);
 }
 
@@ -196,7 +205,7 @@ export function translateTo(
 
 /** Remembers the packet's service port and source address in a set for some time. */
 export function rememberClient(set: string, seconds: number, family: IpFamily): RulePart {
-  const { expressions, text } = load(LOOKUP['service-and-source'], family);
+  const { expressions, text } = LOADED[family]['service-and-source'];
   return part(`update @${set} { ${text} timeout ${seconds}s }`, ...expressions, {
     name: 'dynset',
     set,
@@ -253,7 +262,7 @@ export function sourceIn({ address, prefix }: Cidr, not = false): RulePart {
   const family = familyOf(address);
   const length = addressLength(family);
   const operation = not ? NFT_CMP_NEQ : NFT_CMP_EQ;
-  const { expressions, text: field } = load(['source'], family);
+  const { expressions, text: field } = LOADED[family].source;
   const network = prefix < 8 * length ? formatCidr({ address, prefix }) : formatIp(address);
   const text = `${field} ${not ? '!= ' : ''}${network}`;
   // As nft writes it: the whole bytes of the prefix alone.
@@ -355,8 +364,11 @@ export function goto(chain: string): RulePart {
 }
 
 export function rule(...parts: readonly RulePart[]): RulePart {
-  return {
-    expressions: parts.flatMap(({ expressions }) => expressions),
-    text: parts.map(({ text }) => text).join(' '),
-  };
+  let expressions: readonly NftExpression[] = [];
+  let text = '';
+  for (const each of parts) {
+    expressions = expressions.concat(each.expressions);
+    text = text === '' ? each.text : `${text} ${each.text}`;
+  }
+  return { expressions, text };
 }
