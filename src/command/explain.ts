@@ -117,7 +117,7 @@ function setLines({ set, does, count, first, commands }: SetReply): string[] {
   return [
     ...aligned([[`${set}: ${does}`]]),
     ...aligned([[entries]], 4),
-    ...commands.map((command) => `    missing: ${command}`),
+    ...commands.map((command) => `    ${command}`),
   ];
 }
 

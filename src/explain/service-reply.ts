@@ -13,7 +13,6 @@ import { FORWARDING_NOT_POSSIBLE } from '../plan/service/forwarding.ts';
 import { schedulerOf } from '../plan/service-scheduler.ts';
 import { type UnmetRequest, unmetRequests } from '../plan/service/unmet-requests.ts';
 import type { PlanWarning, PlannedVirtualServer, ServicePlan } from '../plan/service-plan.ts';
-import type { Op } from '../state/op.ts';
 import { type VirtualServerKey, formatVirtualServer, virtualServerKey } from '../state/virtual-server.ts';
 import { ADDRESS_KIND_NAMES } from './address-use.ts';
 import { closedNodePorts, localNodePorts } from './closed-node-ports.ts';
@@ -35,16 +34,16 @@ import type { Words } from './words.ts';
 
 /** What the kernel has of a Service. */
 export interface FoundService extends FoundCounters {
-  /** The operations that bring each virtual server to the plan. */
-  readonly ops: ReadonlyMap<VirtualServerKey, readonly Op[]>;
+  /** The commands that bring each virtual server and its address to the plan; none for one that is as planned. */
+  readonly commands: ReadonlyMap<VirtualServerKey, readonly string[]>;
   readonly realServers: ReadonlyMap<VirtualServerKey, readonly ObservedRealServer[]>;
-  /** The operations that bind the planned addresses that are not on kube-ipvs0, or to which no local route leads. */
-  readonly bindings: ReadonlyMap<IpAddress, Op>;
   /** The commands that bring the node itself to the plan, where the Service depends on it. */
   readonly ofNode: readonly string[];
   /** Settings of the node that stop forwarded packets, in sentences. */
   readonly nodeNotes: readonly string[];
   readonly entries: readonly FoundEntry[];
+  /** The commands that add the first missing entries of each set, by the name of its ipset. */
+  readonly entryCommands: ReadonlyMap<string, readonly string[]>;
   readonly refused: readonly RefusedOp[];
   /** The number of conntrack flows to each virtual server of UDP; absent if they were not counted. */
   readonly udpFlows?: ReadonlyMap<VirtualServerKey, number>;
@@ -85,7 +84,7 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
     ...localNodePorts(planned),
     ...known.found.nodeNotes,
   ]);
-  const sets = setsOf(known.found.entries, config, words);
+  const sets = setsOf(known.found, config, words);
   const refused = known.found.refused.map((refused) => refusedReply(refused, words));
   const { ofNode } = known.found;
   const others = [...nodeLack(ofNode), ...conflicts, ...sets.flatMap(lackOf)];
@@ -273,7 +272,7 @@ function inKernel({ weight, active, inactive }: Connections, { countsConnections
 
 function addressReply(
   { virtualServer, traits, realServers }: PlannedVirtualServer,
-  { name, config, plan, found, words }: ServiceKnowledge,
+  { name, config, plan, found }: ServiceKnowledge,
 ): AddressReply {
   const key = virtualServerKey(virtualServer);
   const [, at = ''] = formatVirtualServer(virtualServer).split(' ');
@@ -282,15 +281,14 @@ function addressReply(
   if (owner !== undefined && owner !== name) {
     return { use, at, endpoints: 0, state: 'belongs to another Service', owner, commands: [] };
   }
-  const binding = found.bindings.get(virtualServer.address);
-  const ops: readonly Op[] = [...(found.ops.get(key) ?? []), ...(binding === undefined ? [] : [binding])];
+  const commands = found.commands.get(key) ?? [];
   const clients = clientsOf(virtualServer, config);
   return {
     use,
     at,
     endpoints: realServers.length,
-    state: ops.length === 0 ? 'as planned' : 'differs',
+    state: commands.length === 0 ? 'as planned' : 'differs',
     ...(clients === undefined ? {} : { clients }),
-    commands: ops.map(words.command),
+    commands,
   };
 }

@@ -7,6 +7,7 @@ import { SET_ROLES, type SetRole, plannedSet, setName } from '../state/set-roles
 import type { LocalDetector } from '../state/rules/rule-settings.ts';
 import type { VirtualServer } from '../state/virtual-server.ts';
 import type { SetReply } from './replies.ts';
+import type { FoundService } from './service-reply.ts';
 import type { Words } from './words.ts';
 
 /** An entry of a set that a Service needs, and whether the kernel has it. */
@@ -14,7 +15,7 @@ export interface FoundEntry extends PlannedEntry {
   readonly inKernel: boolean;
 }
 
-const MOST_ENTRIES = 20;
+export const MOST_ENTRIES = 20;
 
 const ALL_MASQUERADED = 'all clients are masqueraded';
 const MASQUERADED = `${ALL_MASQUERADED} (externalTrafficPolicy: Cluster)`;
@@ -52,7 +53,11 @@ const UNLESS: Readonly<Partial<Record<SetRole, SetRole>>> = {
 };
 
 /** Returns the entries by set, in the order of the sets. */
-export function setsOf(entries: readonly FoundEntry[], config: PlanConfig, words: Words): SetReply[] {
+export function setsOf(
+  { entries, entryCommands }: Pick<FoundService, 'entries' | 'entryCommands'>,
+  config: PlanConfig,
+  words: Words,
+): SetReply[] {
   const order = entries.toSorted(
     (a, b) => a.family - b.family || SET_ROLES.indexOf(a.role) - SET_ROLES.indexOf(b.role),
   );
@@ -62,14 +67,13 @@ export function setsOf(entries: readonly FoundEntry[], config: PlanConfig, words
     if (first === undefined) return [];
     const { role, family } = first;
     const set = plannedSet(role, family, group.length);
-    const missing = group.filter(({ inKernel }) => !inKernel);
     return [
       {
         set: words.set(set),
         does: effectOf(role, family, config, words),
         count: group.length,
         first: group.slice(0, MOST_ENTRIES).map(({ entry }) => words.entry(entry)),
-        commands: missing.slice(0, MOST_ENTRIES).map(({ entry }) => words.command({ kind: 'add-entry', set, entry })),
+        commands: entryCommands.get(set.name) ?? [],
       },
     ];
   });

@@ -83,7 +83,7 @@ function firstFault(
   const differing = ports.flatMap(({ addresses }) => addresses).filter(({ state }) => state === 'differs');
   if (differing.length === 0) return undefined;
   const commands = differing.reduce((sum, { commands: all }) => sum + all.length, 0);
-  return `the kernel differs from the plan at ${differing[0]?.at} (${counted(commands, 'operation')} in all)`;
+  return `the kernel differs from the plan at ${differing[0]?.at} (${counted(commands, 'command')} in all)`;
 }
 
 /** Returns why a port uses no endpoint. */

@@ -2,15 +2,14 @@ import { firstFew } from '../base/text/first-few.ts';
 import type { IpFamily } from '../base/ip.ts';
 import type { ProxyMode } from '../base/proxy-mode.ts';
 import { type IpSet, type IpSetEntry, formatIpSetEntry } from '../state/ip-set.ts';
-import type { Op } from '../state/op.ts';
-import { chainsCommand, engineCommand, nftCommand } from './translated-commands.ts';
+import { type Op, formatOp } from '../state/op.ts';
 import { nftElement, nftSetText } from './nft-text.ts';
 import { nftTable } from '../state/nft-table.ts';
 import { toolCommand } from '../state/commands/tool-command.ts';
 
 /** The words for a mode's kernel objects: those of the mode's own tools. */
 export interface Words {
-  /** The command that makes this change, or what it does. */
+  /** The command that makes this change or, where one depends on the rest of a table, the operation as the log has it. */
   readonly command: (op: Op) => string;
   readonly set: (set: Pick<IpSet, 'name' | 'family'>) => string;
   readonly entry: (entry: IpSetEntry) => string;
@@ -45,7 +44,8 @@ const IPVS: Words = {
 };
 
 const NFTABLES: Words = {
-  command: nftCommand,
+  command: (op) =>
+    'entry' in op ? `${op.kind} ${nftSetText(op.set.name, op.set.family)} ${nftElement(op.entry)}` : formatOp(op),
   set: ({ name, family }) => nftSetText(name, family),
   entry: nftElement,
   address: {
@@ -62,20 +62,18 @@ const NFTABLES: Words = {
 
 const IPTABLES: Words = {
   ...IPVS,
-  command: chainsCommand,
+  command: formatOp,
   address: NFTABLES.address,
   served: NFTABLES.served,
   serving: NFTABLES.serving,
   countsConnections: false,
 };
 
-const USERSPACE: Words = { ...NFTABLES, command: engineCommand };
-
 const MODES: Readonly<Record<ProxyMode, Words>> = {
   ipvs: IPVS,
   nftables: NFTABLES,
   iptables: IPTABLES,
-  userspace: USERSPACE,
+  userspace: NFTABLES,
 };
 
 export function wordsOf(mode: ProxyMode): Words {

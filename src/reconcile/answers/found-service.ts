@@ -5,11 +5,12 @@ import { bindingOf } from '../../diff/address-diff.ts';
 import { ownersIn } from '../../explain/difference/op-owner.ts';
 import type { RefusedOp } from '../../explain/refused-reply.ts';
 import type { FoundService } from '../../explain/service-reply.ts';
-import type { FoundEntry } from '../../explain/service-sets.ts';
+import { type FoundEntry, MOST_ENTRIES } from '../../explain/service-sets.ts';
+import { planRules } from '../../plan/ipvs/plan-rules.ts';
 import type { PlannedEntry, PlannedVirtualServer, ServicePlan } from '../../plan/service-plan.ts';
-import { setName } from '../../state/set-roles.ts';
+import { plannedSet, setName } from '../../state/set-roles.ts';
 import { type IpSetEntry, type IpSetEntryKey, formatIpSetEntry, ipSetEntryKey } from '../../state/ip-set.ts';
-import { type ServerOp, virtualServerOf } from '../../state/op.ts';
+import { type Op, type ServerOp, virtualServerOf } from '../../state/op.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { findServing } from '../compare/read-virtual-servers.ts';
 import type { ComparisonParts } from '../compare/comparison.ts';
@@ -25,15 +26,14 @@ const MOST_FLOWS = 65_536;
 
 /** Reads what the kernel has of a Service. Reads again if it differs, because a sync may be writing it. */
 export async function readFoundService(parts: ServiceParts, name: NamespacedName): Promise<FoundService> {
-  const found = await readOnce(parts, name);
-  const differs =
-    found.bindings.size > 0 ||
-    [...found.ops.values()].some((ops) => ops.length > 0) ||
-    found.entries.some(({ inKernel }) => !inKernel);
-  const again = differs ? await readOnce(parts, name) : found;
+  const first = await readOnce(parts, name);
+  const { ops, missing, ...found } = differs(first) ? await readOnce(parts, name) : first;
   const families = new Set(parts.desired.plan.service(name)?.virtualServers.map(familyOfServer));
+  const commands = differs({ ops, missing }) ? await commandsOf(parts, families, [...ops, ...missing]) : [];
   return {
-    ...again,
+    ...found,
+    commands: new Map(Array.from(ops.keys(), (key, at) => [key, commands[at] ?? []])),
+    entryCommands: new Map(Array.from(missing.keys(), (set, at) => [set, commands[ops.size + at] ?? []])),
     ofNode: await differingNode(parts, families),
     nodeNotes: await forwardingNotes(parts.kernel, parts.desired.plan),
   };
@@ -43,10 +43,35 @@ function familyOfServer({ virtualServer }: PlannedVirtualServer): IpFamily {
   return familyOf(virtualServer.address);
 }
 
-async function readOnce(
-  parts: ServiceParts,
-  name: NamespacedName,
-): Promise<Omit<FoundService, 'ofNode' | 'nodeNotes'>> {
+/** What differs from the plan. */
+interface Differing {
+  /** The operations that bring each virtual server and its address to the plan. */
+  readonly ops: ReadonlyMap<VirtualServerKey, readonly Op[]>;
+  /** The operations that add the first missing entries of each set, by its name. */
+  readonly missing: ReadonlyMap<string, readonly Op[]>;
+}
+
+function differs({ ops, missing }: Differing): boolean {
+  return ops.size + missing.size > 0;
+}
+
+/** Returns the commands of each of these changes, made one after the other. */
+async function commandsOf(
+  { kernel, config }: ServiceParts,
+  families: ReadonlySet<IpFamily>,
+  changes: readonly (readonly [unknown, readonly Op[]])[],
+): Promise<readonly (readonly string[])[]> {
+  const rules = Array.from(families, (family) => planRules(config, family));
+  const { parts } = await kernel.preview(
+    rules,
+    changes.map(([, ops]) => ops),
+  );
+  return parts.map((some) => some.map(({ command }) => command));
+}
+
+type FoundOnce = Omit<FoundService, 'ofNode' | 'nodeNotes' | 'commands' | 'entryCommands'> & Differing;
+
+async function readOnce(parts: ServiceParts, name: NamespacedName): Promise<FoundOnce> {
   const { kernel, desired } = parts;
   const { plan } = desired;
   const planned = plan.service(name);
@@ -57,18 +82,22 @@ async function readOnce(
   const bound = new Map((await kernel.getBoundAddresses()).map((each) => [each.address, each]));
   const wanted = (planned?.addresses ?? []).filter((address) => plan.wantsAddress(address));
   const udpFlows = await readUdpFlows(parts, ids);
+  const compared = Map.groupBy(await compareServers(parts, own, new Yielder()), keyOfServer);
+  const bindings = new Map(wanted.map((address) => [address, bindingOf(address, bound.get(address))]));
+  const entries = await readEntries(parts, planned);
   return {
-    ops: Map.groupBy(await compareServers(parts, own, new Yielder()), keyOfServer),
+    ops: new Map(
+      ids.flatMap((id) => {
+        const binding = bindings.get(id.address);
+        const ops = [...(compared.get(virtualServerKey(id)) ?? []), ...(binding === undefined ? [] : [binding])];
+        return ops.length === 0 ? [] : [[virtualServerKey(id), ops] as const];
+      }),
+    ),
+    missing: additionsOf(entries.filter(({ inKernel }) => !inKernel)),
     realServers: await findServing(kernel, [...(await kernel.findVirtualServers(ids)).values()]),
     stats: await kernel.getVirtualServerStats(ids),
     realServerStats: await kernel.getRealServerStats(ids),
-    bindings: new Map(
-      wanted.flatMap((address) => {
-        const op = bindingOf(address, bound.get(address));
-        return op === undefined ? [] : [[address, op]];
-      }),
-    ),
-    entries: await readEntries(parts, planned),
+    entries,
     refused: refusedOps(parts, name, planned),
     ...(udpFlows === undefined ? {} : { udpFlows }),
   };
@@ -93,6 +122,20 @@ async function readEntries({ kernel, desired }: ServiceParts, planned: ServicePl
     ...each,
     inKernel: absent.get(setName(each.role, each.family))?.has(keyOf(each)) !== true,
   }));
+}
+
+function additionsOf(missing: readonly FoundEntry[]): ReadonlyMap<string, readonly Op[]> {
+  const groups = Map.groupBy(missing, ({ role, family }) => setName(role, family));
+  return new Map(
+    Array.from(groups, ([name, group]) => [
+      name,
+      group.slice(0, MOST_ENTRIES).map(({ role, family, entry }): Op => ({
+        kind: 'add-entry',
+        set: plannedSet(role, family, group.length),
+        entry,
+      })),
+    ]),
+  );
 }
 
 function keyOfServer(op: ServerOp): VirtualServerKey {

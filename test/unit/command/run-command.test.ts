@@ -373,7 +373,7 @@ describe('explain', () => {
         'entries of sets',
         '  KUBE-CLUSTER-IP: all clients are masqueraded',
         '    10.96.0.10,tcp:80 10.96.0.10,tcp:81 and 20 more',
-        '    missing: ipset add KUBE-CLUSTER-IP 10.96.0.10,tcp:81',
+        '    ipset add KUBE-CLUSTER-IP 10.96.0.10,tcp:81',
       ].join('\n'),
     });
     await run('explain', 'shop/web', '--query-socket', socket);

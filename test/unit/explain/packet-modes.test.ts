@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { parseCidr } from '../../../src/base/cidr.ts';
-import type { PacketReply } from '../../../src/explain/replies.ts';
+import type { PacketReply, ServiceReply } from '../../../src/explain/replies.ts';
 import { parseWithPolicies } from '../../../src/kernel/iptables/chain-policies.ts';
+import type { Op } from '../../../src/state/op.ts';
 import { Transaction } from '../../../src/state/transaction.ts';
 import { PLANES } from '../../fake-kernel/planes.ts';
 import { listed, service, slice } from '../../support/objects.ts';
@@ -45,7 +46,9 @@ async function started(mode: 'nftables' | 'iptables', { saved = '' }: World = {}
   const { ask } = questionsOf(kernel, run);
   const packet = async (from: string, at: string): Promise<PacketReply> =>
     (await ask(`/v1/packet?from=${from}&at=${at}`)) as PacketReply;
-  return { kernel, packet };
+  const explain = async (name: string): Promise<ServiceReply> =>
+    (await ask(`/v1/service?namespace=default&name=${name}`)) as ServiceReply;
+  return { kernel, packet, explain };
 }
 
 function wayOf({ steps }: PacketReply): string[] {
@@ -157,6 +160,30 @@ describe.each(['nftables', 'iptables'] as const)('%s mode: a translated packet m
       mode === 'nftables' ? /^nft -f - <<'END'\n[^]*10\.244\.0\.6/ : /^iptables[^]*-restore[^]*10\.244\.0\.6:8080/,
     );
     expect((await packet(POD, VIP)).commands).toEqual([]);
+  });
+
+  test('a Service of which an address and an entry differ is explained with the commands of the mode', async () => {
+    const { kernel, explain } = await started(mode);
+    expect(await explain('web')).toMatchObject({ ok: true });
+    const realServer = real('10.244.0.6', 1);
+    const entry = { type: 'hash:ip', address: address('10.96.0.10') } as const;
+    const sets = mode === 'nftables' ? await kernel.getSets(['KUBE-IPVS-IPS']) : [];
+    await kernel.apply(
+      new Transaction([
+        { kind: 'delete-real-server', id: vsId('10.96.0.10', 80), realServer },
+        ...sets.map((set): Op => ({ kind: 'delete-entry', set, entry })),
+      ]),
+    );
+    const { verdict, ports, sets: said } = await explain('web');
+    expect(verdict).toContain('the kernel differs from the plan at 10.96.0.10:80 (1 command in all)');
+    const [cluster, balancer] = ports[0]?.addresses ?? [];
+    expect(cluster?.commands.join('\n')).toMatch(
+      mode === 'nftables' ? /^nft -f - <<'END'\n[^]*10\.244\.0\.6/ : /^iptables[^]*-restore[^]*10\.244\.0\.6:8080/,
+    );
+    expect(balancer).toMatchObject({ use: 'LoadBalancerIP', state: 'as planned', commands: [] });
+    expect(said.find(({ set }) => set.includes('cluster-ips'))?.commands).toEqual(
+      mode === 'nftables' ? ["nft -f - <<'END'\nadd element ip kube-proxy cluster-ips { 10.96.0.10 }\nEND"] : undefined,
+    );
   });
 });
 

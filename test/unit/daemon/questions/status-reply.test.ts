@@ -8,7 +8,7 @@ import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
 import { questionsOf } from '../../../support/questions.ts';
 import { PLAN_CONFIG, Reconciling } from '../../../support/reconciling.ts';
-import { real, vsId } from '../../../support/state.ts';
+import { address, real, vsId } from '../../../support/state.ts';
 
 const WEB = service('web', '10.96.0.10', { externalIPs: ['127.0.0.1'] });
 const ID = vsId('10.96.0.10', 80);
@@ -117,9 +117,11 @@ describe('nftables mode', () => {
     expect(statusLines(await status())).not.toContain(title);
   });
 
-  test('what the kernel refuses and what was repaired, in words of nft', async () => {
+  test('what the kernel refuses and what was repaired is named as in the log, sets as nft lists them', async () => {
     const { kernel, run, sync, status } = await started(undefined, new FakeKernel('nftables'));
     kernel.put({ kind: 'delete-real-server', id: ID, realServer: real('10.244.0.5', 1) });
+    const [set] = await kernel.getSets(['KUBE-IPVS-IPS']);
+    kernel.put({ kind: 'delete-entry', set: set!, entry: { type: 'hash:ip', address: address('10.96.0.10') } });
     await sync(run.pass(30_000));
     await kernel.removeDevice();
     await sync(run.pass(30_000));
@@ -127,12 +129,13 @@ describe('nftables mode', () => {
     await sync(run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('web', ['10.244.0.7']) } }));
     const { refused, repairs } = await status();
     expect(refused.first.map(({ command }) => command)).toEqual([
-      'nft: add 10.96.0.10 . tcp . 80 -> 10.244.0.7 . 8080 to ip kube-proxy',
+      'add-real-server TCP 10.96.0.10:80 -> 10.244.0.7:8080 weight=1',
     ]);
     const commands = repairs.first.map(({ command }) => command);
-    expect(commands).toContain('nft: add 10.96.0.10 . tcp . 80 -> 10.244.0.5 . 8080 to ip kube-proxy');
+    expect(commands).toContain('add-real-server TCP 10.96.0.10:80 -> 10.244.0.5:8080 weight=1');
     expect(commands).toContain('nft: add a table kube-proxy that was deleted');
-    expect(commands.filter((command) => !command.startsWith('nft'))).toEqual([]);
+    expect(commands).toContain('add-entry ip kube-proxy cluster-ips 10.96.0.10');
+    expect(commands.join('\n')).not.toMatch(/ipvs|ipset|KUBE-/);
   });
 });
 

@@ -346,7 +346,9 @@ describe('a table of the version before, whose node ports were in sets by protoc
       table.tables.get(4)!.sets;
     const newRules = (): boolean => {
       const { rules } = table.tables.get(4)!.chains.get('masquerade-check')!;
-      return rules.flatMap(({ expressions }) => expressions).some((step) => step.name === 'lookup' && step.set === 'nodeports');
+      return rules
+        .flatMap(({ expressions }) => expressions)
+        .some((step) => step.name === 'lookup' && step.set === 'nodeports');
     };
     const commit = table.commit.bind(table);
     const served: boolean[] = [];
