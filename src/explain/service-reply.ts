@@ -27,13 +27,13 @@ import {
 } from './replies.ts';
 import { type FoundCounters, countersOf } from './service-counters.ts';
 import { type RefusedOp, refusedReply } from './refused-reply.ts';
-import { type FoundEntry, clientsOf, setsOf } from './service-sets.ts';
+import { type FoundEntries, clientsOf, setsOf } from './service-sets.ts';
 import { schedulerFlags } from '../state/commands/tool-command.ts';
 import { verdictOf } from './verdict.ts';
 import type { Words } from './words.ts';
 
 /** What the kernel has of a Service. */
-export interface FoundService extends FoundCounters {
+export interface FoundService extends FoundCounters, FoundEntries {
   /** The commands that bring each virtual server and its address to the plan; none for one that is as planned. */
   readonly commands: ReadonlyMap<VirtualServerKey, readonly string[]>;
   readonly realServers: ReadonlyMap<VirtualServerKey, readonly ObservedRealServer[]>;
@@ -41,9 +41,6 @@ export interface FoundService extends FoundCounters {
   readonly ofNode: readonly string[];
   /** Settings of the node that stop forwarded packets, in sentences. */
   readonly nodeNotes: readonly string[];
-  readonly entries: readonly FoundEntry[];
-  /** The commands that add the first missing entries of each set, by the name of its ipset. */
-  readonly entryCommands: ReadonlyMap<string, readonly string[]>;
   readonly refused: readonly RefusedOp[];
   /** The number of conntrack flows to each virtual server of UDP; absent if they were not counted. */
   readonly udpFlows?: ReadonlyMap<VirtualServerKey, number>;

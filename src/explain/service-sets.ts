@@ -7,12 +7,18 @@ import { SET_ROLES, type SetRole, plannedSet, setName } from '../state/set-roles
 import type { LocalDetector } from '../state/rules/rule-settings.ts';
 import type { VirtualServer } from '../state/virtual-server.ts';
 import type { SetReply } from './replies.ts';
-import type { FoundService } from './service-reply.ts';
 import type { Words } from './words.ts';
 
 /** An entry of a set that a Service needs, and whether the kernel has it. */
 export interface FoundEntry extends PlannedEntry {
   readonly inKernel: boolean;
+}
+
+/** The entries of sets that a Service needs. */
+export interface FoundEntries {
+  readonly entries: readonly FoundEntry[];
+  /** The commands that add the first missing entries of each set, by the name of its ipset. */
+  readonly entryCommands: ReadonlyMap<string, readonly string[]>;
 }
 
 export const MOST_ENTRIES = 20;
@@ -53,11 +59,7 @@ const UNLESS: Readonly<Partial<Record<SetRole, SetRole>>> = {
 };
 
 /** Returns the entries by set, in the order of the sets. */
-export function setsOf(
-  { entries, entryCommands }: Pick<FoundService, 'entries' | 'entryCommands'>,
-  config: PlanConfig,
-  words: Words,
-): SetReply[] {
+export function setsOf({ entries, entryCommands }: FoundEntries, config: PlanConfig, words: Words): SetReply[] {
   const order = entries.toSorted(
     (a, b) => a.family - b.family || SET_ROLES.indexOf(a.role) - SET_ROLES.indexOf(b.role),
   );

@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { parseCidr } from '../../src/base/cidr.ts';
 import { toPort } from '../../src/base/port.ts';
-import { DROP, NEW_CONNECTION, RETURN, type RulePart, TO_THIS_NODE } from '../../src/kernel/nftables/objects/steps.ts';
+import { DROP, NEW_CONNECTION, RETURN, TO_THIS_NODE } from '../../src/kernel/nftables/objects/steps.ts';
+import type { RulePart } from '../../src/kernel/nftables/port/nft-message.ts';
 import * as steps from '../../src/kernel/nftables/objects/steps.ts';
 import { endpointData, endpointKey, serviceKey, addressKey } from '../../src/kernel/nftables/objects/keys.ts';
 import { affinityMap, affinitySet, constantSets, sourcesSet } from '../../src/kernel/nftables/objects/sets.ts';

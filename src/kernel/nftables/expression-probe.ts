@@ -2,17 +2,9 @@ import { type IpFamily, ip4FromBytes, ip6FromBytes } from '../../base/ip.ts';
 import { nftFamily } from '../../state/nft-table.ts';
 import { KernelError } from '../kernel-error.ts';
 import { reasonOf } from '../../state/outcome.ts';
-import type { NftMessage } from './port/nft-message.ts';
+import type { NftMessage, RulePart } from './port/nft-message.ts';
 import type { NftPort, NftRefusal } from './port/nft-port.ts';
-import {
-  NEW_CONNECTION,
-  type RulePart,
-  TO_THIS_NODE,
-  masquerade,
-  randomIndex,
-  reject,
-  translateTo,
-} from './objects/steps.ts';
+import { NEW_CONNECTION, TO_THIS_NODE, masquerade, randomIndex, reject, translateTo } from './objects/steps.ts';
 
 const CHAIN = 'expression-probe';
 

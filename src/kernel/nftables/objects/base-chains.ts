@@ -2,11 +2,11 @@ import type { IpFamily } from '../../../base/ip.ts';
 import { PROTOCOL_NUMBER, type Protocol } from '../../../base/protocol.ts';
 import type { NftHook } from '../../../netlink/family/nf-tables/chain.ts';
 import type { RuleSettings } from '../../../state/rules/rule-settings.ts';
+import type { RulePart } from '../port/nft-message.ts';
 import { FIREWALL_IPS, NO_ENDPOINT_SERVICES, SERVICE_IPS } from './sets.ts';
 import {
   NEW_CONNECTION,
   RETURN,
-  type RulePart,
   TO_THIS_NODE,
   echoRequest,
   goto,

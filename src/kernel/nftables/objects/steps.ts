@@ -6,13 +6,8 @@ import { addressFamily } from '../../../netlink/codec/address-family.ts';
 import { NFT_VERDICT } from '../../../netlink/family/nf-tables/data.ts';
 import type { NftExpression } from '../../../netlink/family/nf-tables/expression.ts';
 import { nftFamily } from '../../../state/nft-table.ts';
+import type { RulePart } from '../port/nft-message.ts';
 import { addressKey, addressLength, portKey } from './keys.ts';
-
-/** A rule, or a part of one: its expressions, and the same as nft writes it. */
-export interface RulePart {
-  readonly expressions: readonly NftExpression[];
-  readonly text: string;
-}
 
 function part(text: string, ...expressions: readonly NftExpression[]): RulePart {
   return { expressions, text };

@@ -1,7 +1,7 @@
 import type { NftChain } from '../../../netlink/family/nf-tables/chain.ts';
 import type { ElementList } from '../../../netlink/family/nf-tables/element-list.ts';
+import type { NftExpression } from '../../../netlink/family/nf-tables/expression.ts';
 import type { NftSet } from '../../../netlink/family/nf-tables/set.ts';
-import type { RulePart } from '../objects/steps.ts';
 
 /**
  * How many elements a transaction may have. The kernel keeps a notification of 4 to 8 KiB for each until the transaction ends, if
@@ -14,6 +14,12 @@ export type ChainDefinition = Omit<NftChain, 'table'>;
 
 /** The definition of a set or map of our table. */
 export type SetDefinition = Omit<NftSet, 'table'>;
+
+/** A rule, or a part of one: its expressions, and the same as nft writes it. */
+export interface RulePart {
+  readonly expressions: readonly NftExpression[];
+  readonly text: string;
+}
 
 /** One change of our table of one family. A transaction is a list of them, which the kernel executes as a whole. */
 export type NftMessage =
