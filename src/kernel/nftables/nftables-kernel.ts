@@ -43,7 +43,7 @@ import { readEntries } from './table-reader.ts';
 import { TableTakeOver, tableState } from './table-take-over.ts';
 import { TableView, nextOf } from './table-view.ts';
 import type { ExpectedTraits } from './trait-reader.ts';
-import { tablesText } from './preview/table-text.ts';
+import { tablesText } from './table-text.ts';
 import { TableWatch } from './table-watch.ts';
 
 /** A transaction with everything is one datagram: 50,000 Services with 10 endpoints each take 100 MiB. */
@@ -76,8 +76,8 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
   /** The families whose table has rules of an earlier version. */
   readonly #outdated = new Set<IpFamily>();
   readonly #views = new Map<IpFamily, TableView>();
-  /** The generation of the ruleset at which the rules of a family were last found right, and their settings. */
-  readonly #inOrder = new Map<IpFamily, { readonly generation: number; readonly settings: RuleSettings }>();
+  /** How the rules of a family were last asked for and, if they were right then, the generation of the ruleset. */
+  readonly #checked = new Map<IpFamily, { readonly settings: RuleSettings; readonly generation?: number }>();
   readonly #own = new OwnTransactions();
   readonly #surplus: SurplusRemoval;
   /** Changes wait for the last attempt of a check of the rules, and it for them. */
@@ -261,7 +261,7 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
       for (let attempt = 1; attempt < ATTEMPTS; attempt++) {
         const { generation } = await this.#port().lookUp(family, {});
         // No program has changed the ruleset since.
-        if (isDeepStrictEqual(this.#inOrder.get(family), { generation, settings })) return UNCHANGED_RULES;
+        if (isDeepStrictEqual(this.#checked.get(family), { generation, settings })) return UNCHANGED_RULES;
         const written = await this.#repairRules(family, settings, generation);
         if (written !== undefined) return written;
       }
@@ -277,6 +277,7 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
       this.#onStateLost(`table ${nftTable(family)} was deleted`);
     }
     const { repairs, chains, surplus, leftovers } = await checkRules(port, settings, family);
+    this.#checked.set(family, { settings });
     let current = generation;
     for (const messages of repairs) {
       const refusal = await port.commit(family, messages, current);
@@ -295,7 +296,7 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
       return { changed: true, chains: [...new Set([...chains, ...deleted])] };
     }
     if (interrupted && surplus.length > 0) return undefined;
-    if (generation !== undefined) this.#inOrder.set(family, { generation, settings });
+    if (generation !== undefined) this.#checked.set(family, { generation, settings });
     return UNCHANGED_RULES;
   }
 
@@ -309,6 +310,7 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
   async compareRules({ family, settings }: RuleSet): Promise<RulesInForce> {
     return await withKernelError('compareRules', async () => {
       if (settings === undefined) return { missing: [], packets: new Map() };
+      if (!this.#checked.has(family)) this.#checked.set(family, { settings });
       const { repairs, surplus } = await checkRules(this.#port(), settings, family);
       const missing = [...repairs.flat(), ...surplus].map((message) => ({
         command: `nft '${messageText(message, family)}'`,
@@ -320,7 +322,7 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
   readonly getOtherRules = otherRulesReader(this.node, TABLE);
 
   override readonly listTables: Kernel['listTables'] = (most) =>
-    withKernelError('listTables', () => tablesText(this.#port(), this.#readable(), most));
+    withKernelError('listTables', () => tablesText(this.#port(), this.#readable(), this.#checked, most));
 
   override async forgetReadings(): Promise<void> {
     await withKernelError('forgetReadings', async () => {

@@ -11,11 +11,11 @@ import { firewallByName, isFirewallChain } from './objects/firewall-objects.ts';
 import { serviceKey } from './objects/keys.ts';
 import { MOST_ELEMENTS, type NftMessage, type SetDefinition } from './port/nft-message.ts';
 import type { ElementOf, NftPort, ObservedChain } from './port/nft-port.ts';
-import { sameRules } from './same-rules.ts';
+import { sameRules } from './port/same-expressions.ts';
 import type { SharedChain } from './objects/shared-chain.ts';
 import { type ServiceObjects, chooseChain, readFirstChain, serviceParts } from './objects/service-objects.ts';
 import { FIREWALL_IPS, LISTS, SERVICE_IPS, constantSets, isOfEarlierVersion, isOfSharedChain } from './objects/sets.ts';
-import { isListChain, listChain, listChainName, readLists } from './objects/shared-list.ts';
+import { type ListTargets, isListChain, listChain, listChainName, readLists } from './objects/shared-list.ts';
 import { type Surplus, inOrderOfDeletion } from './surplus-removal.ts';
 import { TableChange, elementId, rulesOf } from './table-change.ts';
 import { HEADS, type Head, readEndpoints, readHeads } from './table-reader.ts';
@@ -44,20 +44,11 @@ const MOST_SETS = 1_000;
  * those of virtual servers with session affinity, which follow from elements of the table itself.
  */
 export async function checkRules(port: NftPort, settings: RuleSettings, family: IpFamily): Promise<RuleCheck> {
-  const observed = new Map((await port.chains(family)).map((chain) => [chain.name, chain]));
-  const rules = Map.groupBy(await port.rules(family), ({ chain }) => chain);
-  const strays: ElementOf[] = [];
-  const lists = await readLists(port, family, (element) => strays.push(element));
-  const heads = await readHeads(port, family, (element) => strays.push(element), lists);
-  const { derived, damaged } = await derivedObjects(port, family, heads);
-  const shared = sharedByName(derived);
-  const plans: readonly ChainPlan[] = [
-    ...baseChains(settings, family),
-    ...[...observed.keys()].flatMap((name) => namedChain(name, family)?.chain ?? []),
-    ...[...lists.values()].flatMap(({ id, chain }) => chainOfList(id, chain, observed) ?? []),
-    ...Array.from(shared.values(), ({ chain }) => chain),
-  ];
-  const wanted = new Map(plans.map((chain) => [chain.name, chain]));
+  const { observed, rules, wanted, lists, heads, derived, damaged, shared, strays } = await readChains(
+    port,
+    family,
+    settings,
+  );
   const wrong: ChainPlan[] = [];
   const yielder = new Yielder();
   for (const chain of wanted.values()) {
@@ -104,6 +95,37 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
     surplus,
     leftovers,
   };
+}
+
+interface FoundChains extends Derived {
+  readonly observed: ReadonlyMap<string, ObservedChain>;
+  readonly rules: ReadonlyMap<string, readonly ObservedRule[]>;
+  /** What they must be. Those that virtual servers share are among them. */
+  readonly wanted: ReadonlyMap<string, ChainPlan>;
+  readonly shared: ReadonlyMap<string, SharedChain>;
+  readonly lists: ListTargets;
+  readonly heads: readonly Head[];
+  /** Elements of the maps of virtual servers and of lists that nobody can have. */
+  readonly strays: ElementOf[];
+}
+
+/** Reads all chains of a table, and from what they follow. Without `settings`, those that never change are not wanted. */
+export async function readChains(port: NftPort, family: IpFamily, settings?: RuleSettings): Promise<FoundChains> {
+  const observed = new Map((await port.chains(family)).map((chain) => [chain.name, chain]));
+  const rules = Map.groupBy(await port.rules(family), ({ chain }) => chain);
+  const strays: ElementOf[] = [];
+  const lists = await readLists(port, family, (element) => strays.push(element));
+  const heads = await readHeads(port, family, (element) => strays.push(element), lists);
+  const { derived, damaged } = await derivedObjects(port, family, heads);
+  const shared = sharedByName(derived);
+  const plans: readonly ChainPlan[] = [
+    ...(settings === undefined ? [] : baseChains(settings, family)),
+    ...[...observed.keys()].flatMap((name) => namedChain(name, family)?.chain ?? []),
+    ...[...lists.values()].flatMap(({ id, chain }) => chainOfList(id, chain, observed) ?? []),
+    ...Array.from(shared.values(), ({ chain }) => chain),
+  ];
+  const wanted = new Map(plans.map((chain) => [chain.name, chain]));
+  return { observed, rules, wanted, lists, heads, derived, damaged, shared, strays };
 }
 
 function flushChains(names: readonly string[]): readonly NftMessage[] {

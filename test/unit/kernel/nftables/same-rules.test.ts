@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { sameRules } from '../../../../src/kernel/nftables/same-rules.ts';
+import { sameRules } from '../../../../src/kernel/nftables/port/same-expressions.ts';
 
 const LOOKUP = { name: 'lookup', set: 'service-ips', source: 1 };
 const VALUE = { name: 'immediate', destination: 1, data: { value: Uint8Array.of(10, 96, 0, 1) } };
