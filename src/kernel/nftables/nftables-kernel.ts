@@ -236,16 +236,16 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
   }
 
   async findRuleVariant(family: IpFamily): Promise<string> {
-    try {
-      await this.#port().hasTable(family);
+    return await withKernelError('findRuleVariant', async () => {
+      await this.#port()
+        .hasTable(family)
+        .catch((error: unknown) => {
+          if (!isWithoutTables(error)) throw error;
+          const message = `this kernel has no nf_tables for ${nftFamily(family)}: load the module nf_tables, or use --proxy-mode=ipvs`;
+          throw new KernelError('findRuleVariant', 'UNSUPPORTED', message, { cause: error });
+        });
       return 'none';
-    } catch (error) {
-      if (!isWithoutTables(error))
-        return await withKernelError('findRuleVariant', () => Promise.reject(error as Error));
-      const name = nftFamily(family);
-      const message = `this kernel has no nf_tables for ${name}: load the module nf_tables, or use --proxy-mode=ipvs`;
-      throw new KernelError('findRuleVariant', 'UNSUPPORTED', message, { cause: error });
-    }
+    });
   }
 
   async probeRules(family: IpFamily): Promise<string> {
@@ -312,10 +312,8 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
       if (settings === undefined) return { missing: [], packets: new Map() };
       if (!this.#checked.has(family)) this.#checked.set(family, { settings });
       const { repairs, surplus } = await checkRules(this.#port(), settings, family);
-      const missing = [...repairs.flat(), ...surplus].map((message) => ({
-        command: `nft '${messageText(message, family)}'`,
-      }));
-      return { missing, packets: new Map() };
+      const commands = [...repairs.flat(), ...surplus].map((message) => `nft '${messageText(message, family)}'`);
+      return { missing: commands.map((command) => ({ command })), packets: new Map() };
     });
   }
 
