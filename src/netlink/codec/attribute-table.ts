@@ -1,4 +1,7 @@
 import type { MessageWriter } from './message-writer.ts';
+import { NLA_F_NESTED, ATTRIBUTE_HEADER_SIZE, NLA_TYPE_MASK, align4 } from './flags.ts';
+import { readU16 } from './bytes.ts';
+import { DecodeError, MISSING } from './decode-error.ts';
 
 /** How the payload of an attribute is read into a T and written from a W. */
 export interface Kind<T, W = T> {
@@ -118,4 +121,90 @@ export function table<R extends Rows>(rows: R): Table<R> {
     if (row.presence === 'required' || row.presence === 'reported') needed.push(compiled);
   }
   return { rows, order, byId, blank, required: needed };
+}
+
+/** Appends the attributes of `value` in the table's order. */
+export function encode<R extends Rows>(writer: MessageWriter, table: Table<R>, value: Encodable<R>): void {
+  const fields = value as Readonly<Record<string, unknown>>;
+  for (const { name, row, type } of table.order) {
+    const field = row.presence === 'constant' ? row.value : (fields[name] ?? row.value);
+    if (field === undefined) continue;
+    const mark = writer.beginAttribute(type);
+    row.kind.write(writer, field);
+    writer.endAttribute(mark);
+  }
+}
+
+/** Appends a nested attribute that contains the attributes of `value`. */
+export function encodeNest<R extends Rows>(
+  writer: MessageWriter,
+  id: number,
+  table: Table<R>,
+  value: Encodable<R>,
+): void {
+  const mark = writer.beginAttribute(id | NLA_F_NESTED);
+  encode(writer, table, value);
+  writer.endAttribute(mark);
+}
+
+/**
+ * Decodes the attributes between `start` and `end` into a new object. Skips attributes that are not in the table. If an
+ * attribute is repeated, the last one is used, as in the kernel. Throws DecodeError.
+ */
+export function decode<R extends Rows>(table: Table<R>, bytes: Uint8Array, start = 0, end = bytes.length): Decoded<R> {
+  const result: Record<string, unknown> = { ...table.blank };
+  forEachAttribute(bytes, start, end, (id, from, to) => {
+    const known = table.byId[id];
+    if (known !== undefined) result[known.name] = readRow(known.row, bytes, from, to);
+  });
+  for (const { name, row } of table.required) {
+    if (result[name] === undefined) throw new DecodeError(row.constant, start, MISSING);
+  }
+  return result as Decoded<R>;
+}
+
+function readRow({ constant, kind }: Row<unknown>, bytes: Uint8Array, start: number, end: number): unknown {
+  if (kind.size !== undefined && end - start !== kind.size) {
+    throw new DecodeError(constant, start, `${end - start} bytes instead of ${kind.size}`);
+  }
+  return kind.read(bytes, start, end);
+}
+
+/** Calls `visit` for each attribute, with its id (without flags) and the bounds of its payload. Throws DecodeError. */
+export function forEachAttribute(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  visit: (id: number, start: number, end: number) => void,
+): void {
+  if (start > end || end > bytes.length) {
+    throw new DecodeError('message', start, `its attributes end at byte ${end}, but it has ${bytes.length} bytes`);
+  }
+  for (let at = start; at < end;) {
+    const left = end - at;
+    if (left < ATTRIBUTE_HEADER_SIZE)
+      throw new DecodeError('attribute', at, `the remaining ${left} bytes are less than its header`);
+    const length = readU16(bytes, at);
+    if (length < ATTRIBUTE_HEADER_SIZE) {
+      throw new DecodeError(
+        'attribute',
+        at,
+        `length ${length} is less than the ${ATTRIBUTE_HEADER_SIZE} bytes of its header`,
+      );
+    }
+    if (length > left) throw new DecodeError('attribute', at, `length ${length} exceeds the remaining ${left} bytes`);
+    visit(readU16(bytes, at + 2) & NLA_TYPE_MASK, at + ATTRIBUTE_HEADER_SIZE, at + length);
+    at += align4(length);
+  }
+}
+
+/** An attribute whose payload contains the attributes of table `inner`. */
+export function nested<R extends Rows>(inner: Table<R>): Kind<Decoded<R>, Encodable<R>> {
+  return {
+    size: undefined,
+    flags: NLA_F_NESTED,
+    write: (writer, value) => encode(writer, inner, value),
+    read: (bytes, start, end) => decode(inner, bytes, start, end),
+    inner: () => inner,
+  };
 }

@@ -1,9 +1,7 @@
 import { ipFamily } from '../codec/address-family.ts';
-import { decode } from '../codec/decode.ts';
+import { decode, nested, type Kind, type Rows, type Table, optional, table, traced } from '../codec/attribute-table.ts';
 import { type Header, NETFILTER, header } from '../codec/header.ts';
 import { u16 } from '../codec/kind.ts';
-import { nested } from '../codec/nested.ts';
-import { type Kind, type Rows, type Table, optional, table, traced } from '../codec/attribute-table.ts';
 import { FLOW } from '../family/conntrack/flow.ts';
 import { FAMILY, GENL_ID_CTRL } from '../family/genl-ctrl/family.ts';
 import { IPSET_COMMAND, IPSET_MESSAGE, IPSET_SWAP } from '../family/ipset/message.ts';

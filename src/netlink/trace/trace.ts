@@ -1,6 +1,5 @@
-import { forEachAttribute } from '../codec/decode.ts';
+import { forEachAttribute, type Row, type Rows, type Table } from '../codec/attribute-table.ts';
 import { readHeader } from '../codec/header.ts';
-import type { Row, Rows, Table } from '../codec/attribute-table.ts';
 import { errnoName } from '../error.ts';
 import { ipsetErrorName } from '../family/ipset/error-name.ts';
 import { NLMSG_DONE, type NetlinkMessage, answerOf, messages } from '../netlink-message.ts';

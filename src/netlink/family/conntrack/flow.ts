@@ -1,13 +1,20 @@
 import { type IpAddress, type IpFamily, familyOf } from '../../../base/ip.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
-import { decode } from '../../codec/decode.ts';
+import {
+  decode,
+  encode,
+  nested,
+  type Decoded,
+  optional,
+  reported,
+  required,
+  table,
+  traced,
+} from '../../codec/attribute-table.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
-import { encode } from '../../codec/encode.ts';
 import { NETFILTER, beginMessage, readHeader } from '../../codec/header.ts';
 import { address, be16, be32, u32, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { nested } from '../../codec/nested.ts';
-import { type Decoded, optional, reported, required, table, traced } from '../../codec/attribute-table.ts';
 
 /** One direction of a flow. */
 export interface Tuple {

@@ -1,12 +1,10 @@
 import { type IpAddress, isIp4 } from '../../../base/ip.ts';
 import type { Port } from '../../../base/port.ts';
 import { addressFamily } from '../../codec/address-family.ts';
-import { decode } from '../../codec/decode.ts';
-import { encode } from '../../codec/encode.ts';
+import { decode, encode, optional, reported, table } from '../../codec/attribute-table.ts';
 import { GENERIC, beginMessage } from '../../codec/header.ts';
 import { address, be16, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { optional, reported, table } from '../../codec/attribute-table.ts';
 
 /** linux/fou.h: FOU_GENL_NAME. */
 export const FOU_FAMILY_NAME = 'fou';

@@ -1,9 +1,7 @@
-import { decode } from '../../codec/decode.ts';
-import { encode } from '../../codec/encode.ts';
+import { decode, encode, reported, required, table, traced } from '../../codec/attribute-table.ts';
 import { GENERIC, beginMessage } from '../../codec/header.ts';
 import { text, u16, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { reported, required, table, traced } from '../../codec/attribute-table.ts';
 
 /** linux/genetlink.h: GENL_ID_CTRL, and the version that every client of it uses. */
 export const GENL_ID_CTRL = 16;

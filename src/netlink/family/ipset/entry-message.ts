@@ -1,9 +1,8 @@
 import { readU32 } from '../../codec/bytes.ts';
-import { decode } from '../../codec/decode.ts';
+import { decode, table } from '../../codec/attribute-table.ts';
 import { MESSAGE_HEADER_SIZE } from '../../codec/flags.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { table } from '../../codec/attribute-table.ts';
 import { NLM_F_CAPPED, type NetlinkMessage } from '../../netlink-message.ts';
 import type { IpsetEntry } from './entry.ts';
 import { IPSET_COMMAND, IPSET_MESSAGE, beginIpset } from './message.ts';

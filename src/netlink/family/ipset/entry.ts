@@ -1,11 +1,19 @@
 import { type IpAddress, formatIp, isIp4 } from '../../../base/ip.ts';
-import { decode, forEachAttribute } from '../../codec/decode.ts';
+import {
+  decode,
+  forEachAttribute,
+  encode,
+  encodeNest,
+  nested,
+  type Kind,
+  type Decoded,
+  optional,
+  table,
+  traced,
+} from '../../codec/attribute-table.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
-import { encode, encodeNest } from '../../codec/encode.ts';
 import { NLA_F_NESTED } from '../../codec/flags.ts';
 import { address, be16, be32, marked, raw, u8 } from '../../codec/kind.ts';
-import { nested } from '../../codec/nested.ts';
-import { type Kind, type Decoded, optional, table, traced } from '../../codec/attribute-table.ts';
 
 /** linux/netfilter/ipset/ip_set.h. */
 const EITHER_ADDRESS = table({

@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../../base/ip.ts';
 import { ipFamily } from '../../codec/address-family.ts';
-import { decode } from '../../codec/decode.ts';
+import { decode } from '../../codec/attribute-table.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';

@@ -1,10 +1,8 @@
 import { AF_INET } from '../../codec/address-family.ts';
-import { encode } from '../../codec/encode.ts';
+import { encode, nested, type Encodable, optional, required, table, traced } from '../../codec/attribute-table.ts';
 import { NETFILTER, beginMessage } from '../../codec/header.ts';
 import { be16, be32, marked, text, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { nested } from '../../codec/nested.ts';
-import { type Encodable, optional, required, table, traced } from '../../codec/attribute-table.ts';
 import { entryList } from './entry.ts';
 
 /** linux/netfilter/nfnetlink.h. */

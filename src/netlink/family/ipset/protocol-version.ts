@@ -1,4 +1,4 @@
-import { decode } from '../../codec/decode.ts';
+import { decode } from '../../codec/attribute-table.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';

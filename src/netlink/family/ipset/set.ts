@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../../base/ip.ts';
 import { AF_UNSPEC, addressFamily } from '../../codec/address-family.ts';
-import { decode } from '../../codec/decode.ts';
+import { decode } from '../../codec/attribute-table.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
 import { NLM_F_CREATE } from '../../codec/flags.ts';
 import { NETFILTER } from '../../codec/header.ts';

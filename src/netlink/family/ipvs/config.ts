@@ -1,9 +1,7 @@
-import { decode } from '../../codec/decode.ts';
-import { encode } from '../../codec/encode.ts';
+import { decode, encode, type Encodable, optional, table } from '../../codec/attribute-table.ts';
 import { GENERIC } from '../../codec/header.ts';
 import { u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { type Encodable, optional, table } from '../../codec/attribute-table.ts';
 import { IPVS_COMMAND, beginIpvs } from './message.ts';
 
 export const CONFIG = table({

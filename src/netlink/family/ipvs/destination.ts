@@ -1,12 +1,20 @@
 import { type IpAddress, type IpFamily, familyOf } from '../../../base/ip.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
-import { decode } from '../../codec/decode.ts';
+import {
+  decode,
+  encodeNest,
+  nested,
+  constant,
+  fallback,
+  optional,
+  reported,
+  required,
+  table,
+  traced,
+} from '../../codec/attribute-table.ts';
 import { DecodeError, MISSING } from '../../codec/decode-error.ts';
-import { encodeNest } from '../../codec/encode.ts';
 import { be16, inetAddress, u16, u32, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { nested } from '../../codec/nested.ts';
-import { constant, fallback, optional, reported, required, table, traced } from '../../codec/attribute-table.ts';
 import { IPVS_CMD_ATTR_DEST, IPVS_COMMAND, type IpvsCommand, beginIpvs, readNests } from './message.ts';
 import { type IpvsServiceId, encodeServiceId } from './service.ts';
 import { STATS, STATS64 } from './stats.ts';

@@ -1,8 +1,7 @@
-import { decode } from '../../codec/decode.ts';
+import { decode, optional, table } from '../../codec/attribute-table.ts';
 import { GENERIC, beginMessage } from '../../codec/header.ts';
 import { raw } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { optional, table } from '../../codec/attribute-table.ts';
 
 /** linux/ip_vs.h: IPVS_GENL_NAME, IPVS_GENL_VERSION. */
 export const IPVS_FAMILY_NAME = 'IPVS';

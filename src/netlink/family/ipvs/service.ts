@@ -1,13 +1,20 @@
 import { type IpAddress, type IpFamily, familyOf } from '../../../base/ip.ts';
 import { type Protocol, protocolFromNumber } from '../../../base/protocol.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
-import { decode } from '../../codec/decode.ts';
+import {
+  decode,
+  encodeNest,
+  nested,
+  constant,
+  fallback,
+  optional,
+  required,
+  table,
+  traced,
+} from '../../codec/attribute-table.ts';
 import { DecodeError, MISSING } from '../../codec/decode-error.ts';
-import { encodeNest } from '../../codec/encode.ts';
 import { be16, inetAddress, text, u16, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { nested } from '../../codec/nested.ts';
-import { constant, fallback, optional, required, table, traced } from '../../codec/attribute-table.ts';
 import { IPVS_CMD_ATTR_SERVICE, IPVS_COMMAND, type IpvsCommand, beginIpvs, readNests } from './message.ts';
 import { persistencePrefix, protocol, serviceFlags } from './service-kind.ts';
 import { STATS, STATS64 } from './stats.ts';

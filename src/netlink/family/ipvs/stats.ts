@@ -1,6 +1,5 @@
-import { decode } from '../../codec/decode.ts';
+import { decode, type Kind, optional, required, table, traced } from '../../codec/attribute-table.ts';
 import { raw, u32, u64 } from '../../codec/kind.ts';
-import { type Kind, optional, required, table, traced } from '../../codec/attribute-table.ts';
 import { readNests } from './message.ts';
 
 /** Counters since the object was created. Exact up to 2^53 (8 PiB). */

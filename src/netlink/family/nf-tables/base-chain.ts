@@ -1,4 +1,4 @@
-import { decode } from '../../codec/decode.ts';
+import { decode } from '../../codec/attribute-table.ts';
 import { NETFILTER, beginMessage, readHeader } from '../../codec/header.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { NFT_CHAIN } from './chain.ts';

@@ -1,12 +1,9 @@
 import type { IpFamily } from '../../../base/ip.ts';
-import { decode } from '../../codec/decode.ts';
-import { encode } from '../../codec/encode.ts';
+import { decode, encode, nested, optional, required, table } from '../../codec/attribute-table.ts';
 import { NLM_F_CREATE } from '../../codec/flags.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import { be32, text } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { nested } from '../../codec/nested.ts';
-import { optional, required, table } from '../../codec/attribute-table.ts';
 import { NFT_MSG_DELCHAIN, NFT_MSG_GETCHAIN, NFT_MSG_NEWCHAIN, beginNft } from './message.ts';
 
 /** linux/netfilter/nf_tables.h: enum nft_hook_attributes. */

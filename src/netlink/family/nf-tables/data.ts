@@ -1,6 +1,5 @@
 import { be32, copied, text } from '../../codec/kind.ts';
-import { nested } from '../../codec/nested.ts';
-import { optional, required, table } from '../../codec/attribute-table.ts';
+import { nested, optional, required, table } from '../../codec/attribute-table.ts';
 
 /** linux/netfilter/nf_tables.h: enum nft_verdicts, as unsigned numbers. */
 export const NFT_VERDICT = { jump: -3 >>> 0, goto: -4 >>> 0, return: -5 >>> 0, drop: 0 } as const;

@@ -1,12 +1,20 @@
 import type { IpFamily } from '../../../base/ip.ts';
-import { decode, forEachAttribute } from '../../codec/decode.ts';
-import { encode, encodeNest } from '../../codec/encode.ts';
+import {
+  decode,
+  forEachAttribute,
+  encode,
+  encodeNest,
+  type Kind,
+  optional,
+  required,
+  table,
+  traced,
+  nested,
+} from '../../codec/attribute-table.ts';
 import { NLA_F_NESTED, NLM_F_CREATE } from '../../codec/flags.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import { be32, text } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { type Kind, optional, required, table, traced } from '../../codec/attribute-table.ts';
-import { nested } from '../../codec/nested.ts';
 import { type NftData, nftData } from './data.ts';
 import { NFT_MSG_DELSETELEM, NFT_MSG_GETSETELEM, NFT_MSG_NEWSETELEM, beginNft } from './message.ts';
 

@@ -1,10 +1,7 @@
-import { decode } from '../../codec/decode.ts';
-import { DecodeError } from '../../codec/decode-error.ts';
-import { encode } from '../../codec/encode.ts';
-import { NLA_F_NESTED } from '../../codec/flags.ts';
-import { be32, be64, raw, text, u8 } from '../../codec/kind.ts';
-import { nested } from '../../codec/nested.ts';
 import {
+  decode,
+  encode,
+  nested,
   type Kind,
   type Decoded,
   type Encodable,
@@ -15,6 +12,9 @@ import {
   required,
   table,
 } from '../../codec/attribute-table.ts';
+import { DecodeError } from '../../codec/decode-error.ts';
+import { NLA_F_NESTED } from '../../codec/flags.ts';
+import { be32, be64, raw, text, u8 } from '../../codec/kind.ts';
 import { nftData } from './data.ts';
 
 /**

@@ -1,8 +1,7 @@
-import { decode } from '../../codec/decode.ts';
+import { decode, required, table } from '../../codec/attribute-table.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import { be32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { required, table } from '../../codec/attribute-table.ts';
 import { NFT_MSG_GETGEN, beginNft } from './message.ts';
 
 export const GENERATION = table({ id: required('NFTA_GEN_ID', 1, be32) });

@@ -1,8 +1,7 @@
-import { encode } from '../../codec/encode.ts';
+import { encode, optional, table } from '../../codec/attribute-table.ts';
 import { beginMessage, header } from '../../codec/header.ts';
 import { be32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { optional, table } from '../../codec/attribute-table.ts';
 
 /** linux/netfilter/nfnetlink.h. */
 const NFNL_MSG_BATCH_BEGIN = 16;

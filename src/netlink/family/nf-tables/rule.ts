@@ -1,11 +1,18 @@
 import type { IpFamily } from '../../../base/ip.ts';
-import { decode, forEachAttribute } from '../../codec/decode.ts';
-import { encode } from '../../codec/encode.ts';
+import {
+  decode,
+  forEachAttribute,
+  encode,
+  type Kind,
+  optional,
+  required,
+  table,
+  traced,
+} from '../../codec/attribute-table.ts';
 import { NLA_F_NESTED, NLM_F_APPEND, NLM_F_CREATE } from '../../codec/flags.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import { copied, text } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { type Kind, optional, required, table, traced } from '../../codec/attribute-table.ts';
 import { type NftExpression, expression } from './expression.ts';
 import { NFT_MSG_DELRULE, NFT_MSG_GETRULE, NFT_MSG_NEWRULE, beginNft } from './message.ts';
 

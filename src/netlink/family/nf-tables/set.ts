@@ -1,12 +1,9 @@
 import type { IpFamily } from '../../../base/ip.ts';
-import { decode } from '../../codec/decode.ts';
-import { encode } from '../../codec/encode.ts';
+import { decode, encode, nested, fallback, optional, required, table } from '../../codec/attribute-table.ts';
 import { NLM_F_CREATE } from '../../codec/flags.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import { be32, be64, copied, text } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { nested } from '../../codec/nested.ts';
-import { fallback, optional, required, table } from '../../codec/attribute-table.ts';
 import { NFT_MSG_DELSET, NFT_MSG_GETSET, NFT_MSG_NEWSET, beginNft } from './message.ts';
 
 /** linux/netfilter/nf_tables.h: enum nft_set_flags. */

@@ -1,14 +1,12 @@
 import { type IpAddress, type IpFamily, familyOf } from '../../../base/ip.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
 import { readU32 } from '../../codec/bytes.ts';
-import { decode } from '../../codec/decode.ts';
+import { decode, encode, type Kind, optional, table, traced } from '../../codec/attribute-table.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
-import { encode } from '../../codec/encode.ts';
 import { NLM_F_CREATE, NLM_F_REPLACE } from '../../codec/flags.ts';
 import { beginMessage, header, readHeader } from '../../codec/header.ts';
 import { address, text, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { type Kind, optional, table, traced } from '../../codec/attribute-table.ts';
 
 /** An address of an interface. */
 export interface InterfaceAddress {

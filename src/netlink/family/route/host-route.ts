@@ -1,14 +1,12 @@
 import { type Cidr, cidrFamily, cidrOf } from '../../../base/cidr.ts';
 import { type IpAddress, type IpFamily, familyOf, isIp4 } from '../../../base/ip.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
-import { decode } from '../../codec/decode.ts';
+import { decode, encode, optional, table } from '../../codec/attribute-table.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
-import { encode } from '../../codec/encode.ts';
 import { NLM_F_CREATE } from '../../codec/flags.ts';
 import { beginMessage, header, readHeader } from '../../codec/header.ts';
 import { address, raw, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { optional, table } from '../../codec/attribute-table.ts';
 
 /** An RTN_LOCAL route in the local table: this host accepts packets to every address of the network. */
 export interface HostRoute {

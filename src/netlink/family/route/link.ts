@@ -1,11 +1,8 @@
-import { decode } from '../../codec/decode.ts';
-import { encode } from '../../codec/encode.ts';
+import { decode, encode, nested, optional, reported, table } from '../../codec/attribute-table.ts';
 import { NLM_F_CREATE, NLM_F_EXCL } from '../../codec/flags.ts';
 import { beginMessage, header, readHeader } from '../../codec/header.ts';
 import { raw, text, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { nested } from '../../codec/nested.ts';
-import { optional, reported, table } from '../../codec/attribute-table.ts';
 
 /** A network interface. */
 export interface Link {

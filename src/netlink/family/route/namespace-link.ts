@@ -1,9 +1,7 @@
-import { decode } from '../../codec/decode.ts';
-import { encode } from '../../codec/encode.ts';
+import { decode, encode, optional, reported, table } from '../../codec/attribute-table.ts';
 import { beginMessage, header, readHeader } from '../../codec/header.ts';
 import { text, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { optional, reported, table } from '../../codec/attribute-table.ts';
 import { LINK_HEADER } from './link.ts';
 
 /** linux/rtnetlink.h. The reply to a GETNSID has type RTM_NEWNSID. */

@@ -1,13 +1,20 @@
 import type { IpAddress } from '../../../base/ip.ts';
 import { readU32 } from '../../codec/bytes.ts';
-import { decode } from '../../codec/decode.ts';
-import { encode } from '../../codec/encode.ts';
+import {
+  decode,
+  encode,
+  nested,
+  type Row,
+  type Rows,
+  type Table,
+  optional,
+  reported,
+  table,
+} from '../../codec/attribute-table.ts';
 import { NLM_F_CREATE, NLM_F_EXCL } from '../../codec/flags.ts';
 import { beginMessage, readHeader } from '../../codec/header.ts';
 import { address, raw, text, u32, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { nested } from '../../codec/nested.ts';
-import { type Row, type Rows, type Table, optional, reported, table } from '../../codec/attribute-table.ts';
 import { LINK_HEADER, RTM_NEWLINK } from './link.ts';
 
 /** linux/if.h. */

@@ -1,7 +1,6 @@
 import { type IpAddress, familyOf, isIp4 } from '../../../base/ip.ts';
 import { addressFamily } from '../../codec/address-family.ts';
-import { decode } from '../../codec/decode.ts';
-import { encode } from '../../codec/encode.ts';
+import { decode, encode } from '../../codec/attribute-table.ts';
 import { beginMessage, readHeader } from '../../codec/header.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { ROUTE, ROUTE_HEADER, RTM_GETROUTE, RTN_LOCAL } from './host-route.ts';

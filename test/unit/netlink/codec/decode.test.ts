@@ -1,9 +1,23 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { type IpAddress, parseIp } from '../../../../src/base/ip.ts';
-import { decode, forEachAttribute } from '../../../../src/netlink/codec/decode.ts';
+import {
+  decode,
+  forEachAttribute,
+  encode,
+  nested,
+  type Encodable,
+  type Rows,
+  type Table,
+  constant,
+  fallback,
+  optional,
+  reported,
+  required,
+  table,
+  traced,
+} from '../../../../src/netlink/codec/attribute-table.ts';
 import { DecodeError, MISSING } from '../../../../src/netlink/codec/decode-error.ts';
-import { encode } from '../../../../src/netlink/codec/encode.ts';
 import {
   address,
   be16,
@@ -18,19 +32,6 @@ import {
   u8,
 } from '../../../../src/netlink/codec/kind.ts';
 import { MessageWriter } from '../../../../src/netlink/codec/message-writer.ts';
-import { nested } from '../../../../src/netlink/codec/nested.ts';
-import {
-  type Encodable,
-  type Rows,
-  type Table,
-  constant,
-  fallback,
-  optional,
-  reported,
-  required,
-  table,
-  traced,
-} from '../../../../src/netlink/codec/attribute-table.ts';
 
 const hex = (text: string): Uint8Array => Uint8Array.from(Buffer.from(text.replaceAll(' ', ''), 'hex'));
 
