@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
-import { RTM_NEWLINK } from '../../src/netlink/family/route/link.ts';
-import { createTunnel, decodeFoundLink, setIpv4Conf, setLinkUp } from '../../src/netlink/family/route/pod-link.ts';
+import { RTM_NEWLINK, decodeLink } from '../../src/netlink/family/route/link.ts';
+import { createTunnel, setIpv4Conf, setLinkUp } from '../../src/netlink/family/route/pod-link.ts';
 import { dumpTcpConnections } from '../../src/netlink/family/sock-diag/tcp-socket.ts';
 import { NETLINK_ROUTE } from '../../src/netlink/netlink-protocol.ts';
 import { exchange } from './capture.ts';
@@ -49,7 +49,7 @@ test.each([
   ['eth0-show', { name: 'eth0', kind: 'veth', up: true, local: undefined, arpAnnounce: 2 }],
 ])('%s: what the kernel said to ip', (name, device) => {
   const payload = firstPayload(exchange('ip-tunnel', name).received, RTM_NEWLINK);
-  expect(decodeFoundLink(payload)).toMatchObject(device);
+  expect(decodeLink(payload)).toMatchObject(device);
 });
 
 test('connections are listed as ss does it, in other states', () => {

@@ -93,7 +93,7 @@ export class DeviceHandle {
   async getBoundAddresses(): Promise<BoundAddress[]> {
     const link = await this.#find();
     if (link?.kind !== KIND) return [];
-    const all = await this.#addresses();
+    const all = await readAddresses(this.#connection);
     const bound = all.filter(({ index, address }) => index === link.index && !isLinkLocal6(address));
     if (bound.length === 0) return [];
     const routed = await readRoutedAddresses(this.#connection);
@@ -116,7 +116,7 @@ export class DeviceHandle {
       read: ({ payload }, destination) => [destination, decodeChosenRoute(payload)] as const,
       absent: NO_ROUTE,
     });
-    const names = new Map((await this.#links()).map(({ index, name }) => [index, name]));
+    const names = new Map((await readLinks(this.#connection)).map(({ index, name }) => [index, name]));
     const routes = new Map<IpAddress, Route>();
     for (const [destination, route] of chosen) {
       if (route === undefined) continue;
@@ -128,7 +128,7 @@ export class DeviceHandle {
   }
 
   async findUnforwarded(): Promise<string[]> {
-    const links = await this.#links();
+    const links = await readLinks(this.#connection);
     // A bridge or a bond receives the packets of its ports; with a VRF, the ports do.
     const takers = new Set(links.flatMap(({ index, kind }) => (kind === 'vrf' ? [] : [index])));
     return links
@@ -138,10 +138,10 @@ export class DeviceHandle {
   }
 
   async getNodeAddresses(): Promise<NodeAddress[]> {
-    const others = (await this.#links()).filter(isNotOurs);
+    const others = (await readLinks(this.#connection)).filter(isNotOurs);
     const names = new Map(others.map(({ index, name }) => [index, name]));
     const found: NodeAddress[] = [];
-    for (const { index, address, prefix, flags } of await this.#addresses()) {
+    for (const { index, address, prefix, flags } of await readAddresses(this.#connection)) {
       const interfaceName = names.get(index);
       // The interface was created between the two dumps. The watch reports it, and the next read includes it.
       if (interfaceName === undefined) continue;
@@ -182,25 +182,27 @@ export class DeviceHandle {
     return link;
   }
 
-  async #links(): Promise<Link[]> {
-    return await askAll(this.#connection, [undefined], {
-      operation: 'RTM_GETLINK',
-      write: dumpLinks,
-      read: ({ payload }) => decodeLink(payload),
-    });
-  }
-
-  async #addresses(): Promise<ObservedInterfaceAddress[]> {
-    return await askAll(this.#connection, IP_FAMILIES, {
-      operation: 'RTM_GETADDR',
-      write: dumpAddresses,
-      read: ({ payload }) => decodeAddress(payload),
-    });
-  }
-
   async #run<T>(items: readonly T[], write: (writer: MessageWriter, item: T) => unknown): Promise<RefusedItem<T>[]> {
     return await runBatch(this.#connection, items, write, this.#onWrite, PER_SEGMENT);
   }
+}
+
+/** Reads all interfaces of a network namespace. */
+export async function readLinks(connection: BatchConnection): Promise<Link[]> {
+  return await askAll(connection, [undefined], {
+    operation: 'RTM_GETLINK',
+    write: dumpLinks,
+    read: ({ payload }) => decodeLink(payload),
+  });
+}
+
+/** Reads the addresses of all interfaces. */
+export async function readAddresses(connection: BatchConnection): Promise<ObservedInterfaceAddress[]> {
+  return await askAll(connection, IP_FAMILIES, {
+    operation: 'RTM_GETADDR',
+    write: dumpAddresses,
+    read: ({ payload }) => decodeAddress(payload),
+  });
 }
 
 function isNotOurs({ name, kind }: Link): boolean {

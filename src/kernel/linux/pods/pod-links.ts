@@ -1,21 +1,17 @@
 import { closeSync, openSync } from 'node:fs';
 import { type SocketConnection, openConnection } from '../../../netlink/transport/connection.ts';
-import { dumpLinks } from '../../../netlink/family/route/link.ts';
-import {
-  type NamespaceLink,
-  decodeNamespaceId,
-  decodeNamespaceLink,
-  getNamespaceId,
-} from '../../../netlink/family/route/namespace-link.ts';
+import type { Link } from '../../../netlink/family/route/link.ts';
+import { decodeNamespaceId, getNamespaceId } from '../../../netlink/family/route/namespace-id.ts';
 import { NETLINK_ROUTE } from '../../../netlink/netlink-protocol.ts';
 import { askAll } from '../batch.ts';
+import { readLinks } from '../device-handle.ts';
 
 /** The node's interfaces, as the node's own namespace reports them: nothing in a Pod can change what they say. */
 export class PodLinks {
   readonly #connection: SocketConnection;
-  readonly #links: readonly NamespaceLink[];
+  readonly #links: readonly Link[];
 
-  private constructor(connection: SocketConnection, links: readonly NamespaceLink[]) {
+  private constructor(connection: SocketConnection, links: readonly Link[]) {
     this.#connection = connection;
     this.#links = links;
   }
@@ -23,9 +19,7 @@ export class PodLinks {
   static async read(): Promise<PodLinks> {
     const connection = openConnection({ protocol: NETLINK_ROUTE });
     try {
-      const read = ({ payload }: { readonly payload: Uint8Array }): NamespaceLink => decodeNamespaceLink(payload);
-      const links = await askAll(connection, [undefined], { operation: 'RTM_GETLINK', write: dumpLinks, read });
-      return new PodLinks(connection, links);
+      return new PodLinks(connection, await readLinks(connection));
     } catch (error) {
       connection.close();
       throw error;

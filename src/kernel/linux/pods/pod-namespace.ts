@@ -3,27 +3,16 @@ import { isIp4, IP_FAMILIES, type IpAddress } from '../../../base/ip.ts';
 import { unreachable } from '../../../base/unreachable.ts';
 import type { MessageWriter } from '../../../netlink/codec/message-writer.ts';
 import { openConnection, type SocketConnection } from '../../../netlink/transport/connection.ts';
-import {
-  IFA_F_NODAD,
-  decodeAddress,
-  deleteAddress,
-  dumpAddresses,
-  setAddress,
-} from '../../../netlink/family/route/address.ts';
-import { createLink, deleteLinkByName, dumpLinks } from '../../../netlink/family/route/link.ts';
-import {
-  type FoundLink,
-  createTunnel,
-  decodeFoundLink,
-  setIpv4Conf,
-  setLinkUp,
-} from '../../../netlink/family/route/pod-link.ts';
+import { IFA_F_NODAD, deleteAddress, setAddress } from '../../../netlink/family/route/address.ts';
+import { createLink, deleteLinkByName } from '../../../netlink/family/route/link.ts';
+import { createTunnel, setIpv4Conf, setLinkUp } from '../../../netlink/family/route/pod-link.ts';
 import { decodeLocalAddress, dumpTcpConnections } from '../../../netlink/family/sock-diag/tcp-socket.ts';
 import { NETLINK_ROUTE, NETLINK_SOCK_DIAG } from '../../../netlink/netlink-protocol.ts';
 import { hostPrefix } from '../../../state/bound-address.ts';
 import { type GuePort, POD_DEVICES, type PodDevice, type PodOp } from '../../../state/pod-network.ts';
 import type { PodNamespace } from '../../pod-namespaces.ts';
 import { askAll, runBatch } from '../batch.ts';
+import { readAddresses, readLinks } from '../device-handle.ts';
 import { type GuePortOp, GuePorts, type LoadFou } from '../gue-ports.ts';
 import { reasonOf } from '../../../state/outcome.ts';
 import { withKernelError } from '../netlink-failure.ts';
@@ -56,12 +45,8 @@ export class LinuxPodNamespace implements PodNamespace {
 
   async getDevices(): Promise<readonly PodDevice[]> {
     return await withKernelError(`read the devices in ${this.path}`, async () => {
-      const links = await this.#links();
-      const addresses = await askAll(this.#route, IP_FAMILIES, {
-        operation: 'RTM_GETADDR',
-        write: dumpAddresses,
-        read: ({ payload }) => decodeAddress(payload),
-      });
+      const links = await readLinks(this.#route);
+      const addresses = await readAddresses(this.#route);
       const byIndex = Map.groupBy(addresses, ({ index }) => index);
       return links.map(({ index, ...link }) => ({
         ...link,
@@ -96,7 +81,7 @@ export class LinuxPodNamespace implements PodNamespace {
       const ports = await this.#guePorts.apply(ops.filter(isPortOp));
       const devices = await this.#run(ops.filter(isDeviceOp), writeDevice);
       // Devices have their index only now.
-      const indexes = new Map((await this.#links()).map(({ name, index }) => [name, index]));
+      const indexes = new Map((await readLinks(this.#route)).map(({ name, index }) => [name, index]));
       const settings = await this.#run(
         ops.filter((op) => !isPortOp(op) && !isDeviceOp(op)),
         (writer, op) => writeSetting(writer, indexes.get(op.device) ?? 0, op),
@@ -113,14 +98,6 @@ export class LinuxPodNamespace implements PodNamespace {
     return refused
       .filter(({ item, errno }) => !DONE.has(errno) && !(errno === ENODEV && item.kind === 'delete-device'))
       .map((refusal) => `${refusal.item.kind} ${refusal.item.device}: ${reasonOf(refusal)}`);
-  }
-
-  async #links(): Promise<FoundLink[]> {
-    return await askAll(this.#route, [undefined], {
-      operation: 'RTM_GETLINK',
-      write: dumpLinks,
-      read: ({ payload }) => decodeFoundLink(payload),
-    });
   }
 }
 

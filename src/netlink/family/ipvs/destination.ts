@@ -55,8 +55,8 @@ function idRows(family: IpFamily) {
 }
 
 // The kernel refuses to add or edit a destination without forwarding, weight or thresholds.
-function destinationTable(family: IpFamily) {
-  return table({
+function settingRows(family: IpFamily) {
+  return {
     ...idRows(family),
     forwarding: fallback('IPVS_DEST_ATTR_FWD_METHOD', 3, u32, 0),
     weight: required('IPVS_DEST_ATTR_WEIGHT', 4, u32),
@@ -65,6 +65,12 @@ function destinationTable(family: IpFamily) {
     tunnelFlags: fallback('IPVS_DEST_ATTR_TUN_FLAGS', 15, u16, 0),
     upperThreshold: fallback('IPVS_DEST_ATTR_U_THRESH', 5, u32, 0),
     lowerThreshold: fallback('IPVS_DEST_ATTR_L_THRESH', 6, u32, 0),
+  };
+}
+
+function destinationTable(family: IpFamily) {
+  return table({
+    ...settingRows(family),
     activeConnections: reported('IPVS_DEST_ATTR_ACTIVE_CONNS', 7, u32),
     inactiveConnections: reported('IPVS_DEST_ATTR_INACT_CONNS', 8, u32),
     persistentConnections: reported('IPVS_DEST_ATTR_PERSIST_CONNS', 9, u32),
@@ -74,6 +80,8 @@ function destinationTable(family: IpFamily) {
 }
 
 const ID = { 4: table(idRows(4)), 6: table(idRows(6)) };
+/** What is written: an object that was read also has counters. */
+const SETTINGS = { 4: table(settingRows(4)), 6: table(settingRows(6)) };
 export const DESTINATION = { 4: destinationTable(4), 6: destinationTable(6) };
 /** Decodes only the address family, which selects the table (DESTINATION[4] or [6]) for the whole destination. */
 const SELECTOR = table({ family: optional('IPVS_DEST_ATTR_ADDR_FAMILY', 11, u16) });
@@ -85,22 +93,9 @@ function encodeDestination(
   service: IpvsServiceId,
   destination: IpvsDestination,
 ): number {
-  const { address, port, weight, forwarding, upperThreshold, lowerThreshold } = destination;
-  const { tunnelType, tunnelPort, tunnelFlags } = destination;
   beginIpvs(writer, familyId, command);
   encodeServiceId(writer, service);
-  // Do not encode the whole object: one that was read also has counters.
-  encodeNest(writer, IPVS_CMD_ATTR_DEST, DESTINATION[familyOf(address)], {
-    address,
-    port,
-    weight,
-    forwarding,
-    upperThreshold,
-    lowerThreshold,
-    tunnelType,
-    tunnelPort,
-    tunnelFlags,
-  });
+  encodeNest(writer, IPVS_CMD_ATTR_DEST, SETTINGS[familyOf(destination.address)], destination);
   return writer.end();
 }
 

@@ -4,7 +4,7 @@ import { NLM_F_CREATE } from '../../codec/flags.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import { be32, text } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { NFT_MSG_DELCHAIN, NFT_MSG_GETCHAIN, NFT_MSG_NEWCHAIN, beginNft } from './message.ts';
+import { NFT_MSG_DELCHAIN, NFT_MSG_GETCHAIN, NFT_MSG_NEWCHAIN, beginNft, writeNft } from './message.ts';
 
 /** linux/netfilter/nf_tables.h: enum nft_hook_attributes. */
 const HOOK = table({
@@ -66,18 +66,14 @@ export function newChain(writer: MessageWriter, family: IpFamily, { base, ...nam
 
 /** Deletes a chain with its rules; EBUSY if a rule or an element refers to it. */
 export function deleteChain(writer: MessageWriter, family: IpFamily, names: NftChain): number {
-  beginNft(writer, NFT_MSG_DELCHAIN, family);
-  encode(writer, CHAIN_NAMES, names);
-  return writer.end();
+  return writeNft(writer, NFT_MSG_DELCHAIN, family, CHAIN_NAMES, names);
 }
 
 const CHAIN_NAMES = table({ table: NFT_CHAIN.rows.table, name: NFT_CHAIN.rows.name });
 
 /** Writes a request for one chain; ENOENT if it does not exist. */
 export function getChain(writer: MessageWriter, family: IpFamily, names: NftChain): number {
-  beginNft(writer, NFT_MSG_GETCHAIN, family);
-  encode(writer, CHAIN_NAMES, names);
-  return writer.end();
+  return writeNft(writer, NFT_MSG_GETCHAIN, family, CHAIN_NAMES, names);
 }
 
 /** Writes a request for the chains of all tables of one family. */

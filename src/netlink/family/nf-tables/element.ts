@@ -16,7 +16,7 @@ import { NETFILTER } from '../../codec/header.ts';
 import { be32, text } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { type NftData, nftData } from './data.ts';
-import { NFT_MSG_DELSETELEM, NFT_MSG_GETSETELEM, NFT_MSG_NEWSETELEM, beginNft } from './message.ts';
+import { NFT_MSG_DELSETELEM, NFT_MSG_GETSETELEM, NFT_MSG_NEWSETELEM, beginNft, writeNft } from './message.ts';
 
 /** linux/netfilter/nf_tables.h: enum nft_set_elem_attributes. */
 const ELEMENT = table({
@@ -101,23 +101,17 @@ export interface NftElements {
 
 /** Adds elements. An existing key is left alone if it has the same data; otherwise EEXIST. */
 export function newElements(writer: MessageWriter, family: IpFamily, elements: NftElements): number {
-  beginNft(writer, NFT_MSG_NEWSETELEM, family, NLM_F_CREATE);
-  encode(writer, NFT_ELEMENTS, elements);
-  return writer.end();
+  return writeNft(writer, NFT_MSG_NEWSETELEM, family, NFT_ELEMENTS, elements, NLM_F_CREATE);
 }
 
 /** Deletes elements; ENOENT if one does not exist. */
 export function deleteElements(writer: MessageWriter, family: IpFamily, elements: NftElements): number {
-  beginNft(writer, NFT_MSG_DELSETELEM, family);
-  encode(writer, NFT_ELEMENTS, elements);
-  return writer.end();
+  return writeNft(writer, NFT_MSG_DELSETELEM, family, NFT_ELEMENTS, elements);
 }
 
 /** Writes a request for one element; ENOENT if it does not exist. */
 export function getElement(writer: MessageWriter, family: IpFamily, element: NftElements): number {
-  beginNft(writer, NFT_MSG_GETSETELEM, family);
-  encode(writer, NFT_ELEMENTS, element);
-  return writer.end();
+  return writeNft(writer, NFT_MSG_GETSETELEM, family, NFT_ELEMENTS, element);
 }
 
 /** Writes a request for all elements of a set. */

@@ -1,5 +1,6 @@
 import type { IpFamily } from '../../../base/ip.ts';
 import { addressFamily } from '../../codec/address-family.ts';
+import { type Encodable, type Rows, type Table, encode } from '../../codec/attribute-table.ts';
 import { NETFILTER, beginMessage } from '../../codec/header.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 
@@ -32,4 +33,18 @@ export function nftType(message: number): number {
 /** Begins a message. NFPROTO_IPV4 and NFPROTO_IPV6 equal AF_INET and AF_INET6. */
 export function beginNft(writer: MessageWriter, message: number, family: IpFamily, flags = 0): void {
   beginMessage(writer, nftType(message), NETFILTER, { nfgen_family: addressFamily(family) }, flags);
+}
+
+/** Writes a message with the attributes of `value`. */
+export function writeNft<R extends Rows>(
+  writer: MessageWriter,
+  message: number,
+  family: IpFamily,
+  table: Table<R>,
+  value: Encodable<R>,
+  flags = 0,
+): number {
+  beginNft(writer, message, family, flags);
+  encode(writer, table, value);
+  return writer.end();
 }

@@ -14,7 +14,7 @@ import { NETFILTER } from '../../codec/header.ts';
 import { copied, text } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { type NftExpression, expression } from './expression.ts';
-import { NFT_MSG_DELRULE, NFT_MSG_GETRULE, NFT_MSG_NEWRULE, beginNft } from './message.ts';
+import { NFT_MSG_DELRULE, NFT_MSG_GETRULE, NFT_MSG_NEWRULE, beginNft, writeNft } from './message.ts';
 
 type Read = ReturnType<typeof expression.read>;
 
@@ -59,16 +59,12 @@ export interface NftRule {
 
 /** Appends a rule to its chain. */
 export function newRule(writer: MessageWriter, family: IpFamily, rule: NftRule): number {
-  beginNft(writer, NFT_MSG_NEWRULE, family, NLM_F_CREATE | NLM_F_APPEND);
-  encode(writer, NFT_RULE, rule);
-  return writer.end();
+  return writeNft(writer, NFT_MSG_NEWRULE, family, NFT_RULE, rule, NLM_F_CREATE | NLM_F_APPEND);
 }
 
 /** Deletes all rules of a chain. */
 export function deleteRules(writer: MessageWriter, family: IpFamily, chain: Pick<NftRule, 'table' | 'chain'>): number {
-  beginNft(writer, NFT_MSG_DELRULE, family);
-  encode(writer, RULES_OF, chain);
-  return writer.end();
+  return writeNft(writer, NFT_MSG_DELRULE, family, RULES_OF, chain);
 }
 
 const RULES_OF = table({ table: NFT_RULE.rows.table, chain: NFT_RULE.rows.chain });

@@ -4,7 +4,7 @@ import { NLM_F_CREATE } from '../../codec/flags.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import { be32, be64, copied, text } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { NFT_MSG_DELSET, NFT_MSG_GETSET, NFT_MSG_NEWSET, beginNft } from './message.ts';
+import { NFT_MSG_DELSET, NFT_MSG_GETSET, NFT_MSG_NEWSET, beginNft, writeNft } from './message.ts';
 
 /** linux/netfilter/nf_tables.h: enum nft_set_flags. */
 export const NFT_SET_INTERVAL = 0x4;
@@ -56,16 +56,19 @@ export interface NftSet {
 
 /** Adds a set; an existing one keeps its elements. `id` must differ from those of other new sets of the batch. */
 export function newSet(writer: MessageWriter, family: IpFamily, { size, ...set }: NftSet, id: number): number {
-  beginNft(writer, NFT_MSG_NEWSET, family, NLM_F_CREATE);
-  encode(writer, NFT_SET, { ...set, id, ...(size === undefined ? {} : { description: { size } }) });
-  return writer.end();
+  return writeNft(
+    writer,
+    NFT_MSG_NEWSET,
+    family,
+    NFT_SET,
+    { ...set, id, ...(size === undefined ? {} : { description: { size } }) },
+    NLM_F_CREATE,
+  );
 }
 
 /** Deletes a set with its elements; EBUSY if a rule refers to it. */
 export function deleteSet(writer: MessageWriter, family: IpFamily, names: Pick<NftSet, 'table' | 'name'>): number {
-  beginNft(writer, NFT_MSG_DELSET, family);
-  encode(writer, SET_NAMES, names);
-  return writer.end();
+  return writeNft(writer, NFT_MSG_DELSET, family, SET_NAMES, names);
 }
 
 const SET_NAMES = table({ table: NFT_SET.rows.table, name: NFT_SET.rows.name });

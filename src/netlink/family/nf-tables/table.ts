@@ -1,10 +1,10 @@
 import type { IpFamily } from '../../../base/ip.ts';
-import { decode, encode, fallback, optional, required, table } from '../../codec/attribute-table.ts';
+import { decode, fallback, optional, required, table } from '../../codec/attribute-table.ts';
 import { NLM_F_CREATE } from '../../codec/flags.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import { be32, copied, text } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { NFT_MSG_DELTABLE, NFT_MSG_GETTABLE, NFT_MSG_NEWTABLE, beginNft } from './message.ts';
+import { NFT_MSG_DELTABLE, NFT_MSG_GETTABLE, NFT_MSG_NEWTABLE, beginNft, writeNft } from './message.ts';
 
 /** linux/netfilter/nf_tables.h: enum nft_table_attributes. */
 export const NFT_TABLE = table({
@@ -31,16 +31,12 @@ export interface NftTable {
 
 /** Adds a table. One that exists gets these flags: without any, it is not dormant any more. The rest stays as it is. */
 export function newTable(writer: MessageWriter, family: IpFamily, value: NftTable): number {
-  beginNft(writer, NFT_MSG_NEWTABLE, family, NLM_F_CREATE);
-  encode(writer, NFT_TABLE, value);
-  return writer.end();
+  return writeNft(writer, NFT_MSG_NEWTABLE, family, NFT_TABLE, value, NLM_F_CREATE);
 }
 
 /** Deletes a table with everything in it; ENOENT if it does not exist. */
 export function deleteTable(writer: MessageWriter, family: IpFamily, name: string): number {
-  beginNft(writer, NFT_MSG_DELTABLE, family);
-  encode(writer, NFT_NAME, { name });
-  return writer.end();
+  return writeNft(writer, NFT_MSG_DELTABLE, family, NFT_NAME, { name });
 }
 
 const NFT_NAME = table({ name: NFT_TABLE.rows.name });

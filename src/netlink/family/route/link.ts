@@ -1,7 +1,9 @@
-import { decode, encode, nested, optional, reported, table } from '../../codec/attribute-table.ts';
+import type { IpAddress } from '../../../base/ip.ts';
+import { type Row, decode, encode, nested, optional, reported, table } from '../../codec/attribute-table.ts';
+import { readU32 } from '../../codec/bytes.ts';
 import { NLM_F_CREATE, NLM_F_EXCL } from '../../codec/flags.ts';
 import { beginMessage, header, readHeader } from '../../codec/header.ts';
-import { raw, text, u32 } from '../../codec/kind.ts';
+import { address, raw, text, u32, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 
 /** A network interface. */
@@ -14,8 +16,14 @@ export interface Link {
   readonly master: number | undefined;
   readonly up: boolean;
   readonly loopback: boolean;
+  /** The number of the network namespace that has its other end; undefined if there is none, or it is in this one. */
+  readonly namespaceId: number | undefined;
+  /** The address at which a tunnel receives. */
+  readonly local: IpAddress | undefined;
   /** net.ipv4.conf.NAME.forwarding; undefined if the interface has no IPv4. */
   readonly forwards4: boolean | undefined;
+  readonly rpFilter: number;
+  readonly arpAnnounce: number;
 }
 
 /** linux/rtnetlink.h. Replies to a GETLINK have type RTM_NEWLINK. */
@@ -26,10 +34,8 @@ const RTM_GETLINK = 18;
 const RTEXT_FILTER_SKIP_STATS = 8;
 
 /** linux/if.h */
-const IFF_UP = 1;
+export const IFF_UP = 1;
 const IFF_LOOPBACK = 8;
-/** linux/ip.h: IFLA_INET_CONF is an array of u32; the setting with number 1, IPV4_DEVCONF_FORWARDING, comes first. */
-const FORWARDING_AT = 0;
 
 /** linux/rtnetlink.h. The family is AF_UNSPEC (0). */
 export const LINK_HEADER = header('struct ifinfomsg', [
@@ -41,15 +47,33 @@ export const LINK_HEADER = header('struct ifinfomsg', [
   ['ifi_change', 4],
 ]);
 
+/** linux/if_tunnel.h: of ipip and ip6tnl, the protocol of the latter only. */
+export const IP_TUNNEL = table({
+  local: optional('IFLA_IPTUN_LOCAL', 2, address),
+  protocol: optional('IFLA_IPTUN_PROTO', 9, u8),
+});
+
+/** linux/if_tunnel.h: of gre and ip6gre. */
+export const GRE_TUNNEL = table({ local: optional('IFLA_GRE_LOCAL', 6, address) });
+
+/** The sysctls net.ipv4.conf.DEVICE. A request nests one attribute for each; a reply has all as an array of u32. */
+export const CONF = table({
+  forwarding: optional('IPV4_DEVCONF_FORWARDING', 1, u32),
+  rpFilter: optional('IPV4_DEVCONF_RP_FILTER', 8, u32),
+  arpAnnounce: optional('IPV4_DEVCONF_ARP_ANNOUNCE', 18, u32),
+});
+
+const INFO = table({ kind: optional('IFLA_INFO_KIND', 1, text), data: optional('IFLA_INFO_DATA', 2, raw) });
 const IP4 = table({ conf: optional('IFLA_INET_CONF', 1, raw) });
 
 export const LINK = table({
   mask: optional('IFLA_EXT_MASK', 29, u32),
   name: reported('IFLA_IFNAME', 3, text),
   master: optional('IFLA_MASTER', 10, u32),
-  info: optional('IFLA_LINKINFO', 18, nested(table({ kind: optional('IFLA_INFO_KIND', 1, text) }))),
+  info: optional('IFLA_LINKINFO', 18, nested(INFO)),
   /** By address family; the attribute of a family has its number. */
   families: optional('IFLA_AF_SPEC', 26, nested(table({ ip4: optional('AF_INET', 2, nested(IP4)) }))),
+  namespaceId: optional('IFLA_LINK_NETNSID', 37, u32),
 });
 
 /** Creates an interface of this kind; EEXIST if the name is taken, EOPNOTSUPP if the kernel does not have the kind. */
@@ -83,7 +107,12 @@ export function dumpLinks(writer: MessageWriter): number {
 /** Throws DecodeError. */
 export function decodeLink(payload: Uint8Array): Link {
   const { ifi_index: index, ifi_flags: flags } = readHeader(LINK_HEADER, payload);
-  const { name, master, info, families } = decode(LINK, payload, LINK_HEADER.size);
+  const { name, master, info, families, namespaceId } = decode(LINK, payload, LINK_HEADER.size);
+  const conf = families?.ip4?.conf;
+  // The array begins with the sysctl 1.
+  const setting = ({ id }: Row<number>): number | undefined =>
+    conf === undefined || conf.length < id * 4 ? undefined : readU32(conf, (id - 1) * 4);
+  const forwarding = setting(CONF.rows.forwarding);
   return {
     index,
     name,
@@ -91,11 +120,16 @@ export function decodeLink(payload: Uint8Array): Link {
     master,
     up: (flags & IFF_UP) !== 0,
     loopback: (flags & IFF_LOOPBACK) !== 0,
-    forwards4: forwarding(families?.ip4?.conf),
+    namespaceId,
+    local: decodeLocal(info?.kind, info?.data),
+    forwards4: forwarding === undefined ? undefined : forwarding !== 0,
+    rpFilter: setting(CONF.rows.rpFilter) ?? 0,
+    arpAnnounce: setting(CONF.rows.arpAnnounce) ?? 0,
   };
 }
 
-function forwarding(conf: Uint8Array | undefined): boolean | undefined {
-  if (conf === undefined || conf.byteLength < FORWARDING_AT + 4) return undefined;
-  return new Uint32Array(conf.slice(FORWARDING_AT, FORWARDING_AT + 4).buffer)[0] !== 0;
+function decodeLocal(kind: string | undefined, data: Uint8Array | undefined): IpAddress | undefined {
+  if (data === undefined) return undefined;
+  if (kind === 'ipip' || kind === 'ip6tnl') return decode(IP_TUNNEL, data).local;
+  return kind === 'gre' || kind === 'ip6gre' ? decode(GRE_TUNNEL, data).local : undefined;
 }

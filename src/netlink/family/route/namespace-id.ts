@@ -1,8 +1,7 @@
-import { decode, encode, optional, reported, table } from '../../codec/attribute-table.ts';
-import { beginMessage, header, readHeader } from '../../codec/header.ts';
-import { text, u32 } from '../../codec/kind.ts';
+import { decode, encode, optional, table } from '../../codec/attribute-table.ts';
+import { beginMessage, header } from '../../codec/header.ts';
+import { u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { LINK_HEADER } from './link.ts';
 
 /** linux/rtnetlink.h. The reply to a GETNSID has type RTM_NEWNSID. */
 const RTM_GETNSID = 90;
@@ -22,12 +21,6 @@ const NAMESPACE = table({
   fd: optional('NETNSA_FD', 3, u32),
 });
 
-const LINK = table({
-  name: reported('IFLA_IFNAME', 3, text),
-  master: optional('IFLA_MASTER', 10, u32),
-  namespaceId: optional('IFLA_LINK_NETNSID', 37, u32),
-});
-
 /** Asks for the number by which the socket's network namespace knows another one, of which `fd` is an open file. */
 export function getNamespaceId(writer: MessageWriter, fd: number): number {
   beginMessage(writer, RTM_GETNSID, NAMESPACE_HEADER, {});
@@ -39,20 +32,4 @@ export function getNamespaceId(writer: MessageWriter, fd: number): number {
 export function decodeNamespaceId(payload: Uint8Array): number | undefined {
   const { id } = decode(NAMESPACE, payload, NAMESPACE_HEADER.size);
   return id === NOT_ASSIGNED ? undefined : id;
-}
-
-/** A network interface, and where it leads. */
-export interface NamespaceLink {
-  readonly index: number;
-  readonly name: string;
-  /** The index of the bridge that it belongs to. */
-  readonly master: number | undefined;
-  /** The number of the network namespace that has its other end; undefined if there is none, or it is in this one. */
-  readonly namespaceId: number | undefined;
-}
-
-/** Reads a reply to dumpLinks. The kernel numbers the namespaces when it writes the reply. Throws DecodeError. */
-export function decodeNamespaceLink(payload: Uint8Array): NamespaceLink {
-  const { ifi_index: index } = readHeader(LINK_HEADER, payload);
-  return { index, ...decode(LINK, payload, LINK_HEADER.size) };
 }
