@@ -44,7 +44,7 @@ export interface ComparisonOptions {
 
 /** A batch of so many virtual servers or real servers takes a few milliseconds. Change syncs wait for its end. */
 const BATCH = { virtualServers: 64, realServers: 4_096 };
-/** In a first sync, during which no change sync waits, and in iptables mode, where each batch runs a program. */
+/** In iptables mode, each batch runs a program. */
 const LARGE_BATCH = { virtualServers: 4_096, realServers: Infinity };
 
 /**
@@ -81,7 +81,7 @@ export async function* compareAll(
   const owns = ownershipIn(parts, { sets: found, boundAddresses, interfaceAddresses: options.unmarkedAddresses });
   const surplus = listed.filter((id) => plan.virtualServer(virtualServerKey(id)) === undefined && owns(id));
   const byKey = new Map(listed.map((each) => [virtualServerKey(each), each]));
-  const most = kind === 'first' || MODES[kernel.mode].batchesRunPrograms ? LARGE_BATCH : BATCH;
+  const most = MODES[kernel.mode].batchesRunPrograms ? LARGE_BATCH : BATCH;
   for (const batch of batches(lendersFirst(plan), without, most)) {
     if (yielder.due) await yielder.yieldIfDue();
     yield new Transaction(await compareListed(parts, batch, byKey, mayChange, yielder));

@@ -81,7 +81,12 @@ function restrictedAdditions(plan: RestrictedPlan, tx: Transaction): AddEntry[] 
   if (plan.entries('LOAD-BALANCER-FW', 4).size + plan.entries('LOAD-BALANCER-FW', 6).size === 0) return [];
   const added = new Set<PlannedEntry | undefined>();
   for (const { virtualServer } of tx.of('add-virtual-server')) added.add(denyOf(plan, virtualServer));
-  for (const { id } of tx.of('add-real-server')) added.add(denyOf(plan, id));
+  let last: VirtualServerId | undefined;
+  for (const { id } of tx.of('add-real-server')) {
+    // Real servers of a virtual server follow one another.
+    if (id !== last) added.add(denyOf(plan, id));
+    last = id;
+  }
   return [...added].flatMap((deny): AddEntry[] => {
     if (deny === undefined) return [];
     const { role, family, entry } = deny;
@@ -143,8 +148,8 @@ class Stages implements Outcome {
   }
 
   /** Returns the operations that failed. */
-  async apply(ops: Iterable<Op>): Promise<ReadonlySet<Op>> {
-    const tx = new Transaction(ops);
+  async apply(ops: readonly Op[] | Transaction): Promise<ReadonlySet<Op>> {
+    const tx = ops instanceof Transaction ? ops : new Transaction(ops);
     if (tx.size === 0) return new Set();
     const { failures, stopped } = await this.#kernel.apply(tx);
     for (const failure of failures) this.failures.push(failure);

@@ -52,6 +52,8 @@ function endpointKeys(answering: PlannedUdp['answering'] | undefined): ReadonlyS
 
 type AnsweringAt = ReturnType<NodePlan['answering']>;
 
+const REAL_SERVER_PHASES = ['add-real-server', 'edit-real-server', 'delete-real-server'] as const;
+
 /** A family whose flows need a clean-up. */
 interface Due {
   readonly at: number;
@@ -98,10 +100,11 @@ export class UdpCleanUp {
 
   /** Makes the clean-up due for each family with UDP operations. Must be called before these are applied. */
   note(tx: Transaction): void {
-    for (const op of tx) {
-      if (!('id' in op) || op.id.protocol !== 'UDP') continue;
-      const { removed } = this.#note(familyOf(op.id.address));
-      if (op.kind === 'delete-virtual-server') removed.add(virtualServerKey(op.id));
+    for (const phase of REAL_SERVER_PHASES) {
+      for (const { id } of tx.of(phase)) if (id.protocol === 'UDP') this.#note(familyOf(id.address));
+    }
+    for (const { id } of tx.of('delete-virtual-server')) {
+      if (id.protocol === 'UDP') this.#note(familyOf(id.address)).removed.add(virtualServerKey(id));
     }
   }
 
