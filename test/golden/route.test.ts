@@ -89,7 +89,7 @@ describe('what the kernel said to ip', () => {
     const links = payloads(exchange('ip', 'link-show').received, RTM_NEWLINK).map(decodeLink);
     // Their network namespace does not forward.
     const common = { master: undefined, up: true, forwards4: false };
-    expect(links).toEqual([
+    expect(links).toMatchObject([
       { ...common, index: 1, name: 'lo', kind: undefined, loopback: true },
       { ...common, index: 2, name: 'v1', kind: 'veth', loopback: false, up: false },
       { ...common, index: 3, name: 'v0', kind: 'veth', loopback: false },

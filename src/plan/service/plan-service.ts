@@ -2,13 +2,16 @@ import type { ServiceModel } from '../../model/service-model.ts';
 import { IP_FAMILIES } from '../../base/ip.ts';
 import type { Port } from '../../base/port.ts';
 import type { Protocol } from '../../base/protocol.ts';
-import { planClusterIp } from './cluster-ip.ts';
-import { planExternalIps, planLoadBalancerIps } from './external-addresses.ts';
+import {
+  planClusterIp,
+  planExternalIps,
+  planLoadBalancerIps,
+  planLocalNodePorts,
+  planNodePorts,
+} from './service-addresses.ts';
 import { type FamilyView, familyView, hasProtocol } from '../family-view.ts';
 import { planHairpin } from './hairpin.ts';
 import { planHealthCheck } from './health-check.ts';
-import { planLocalNodePorts } from './local-node-port.ts';
-import { planNodePorts } from './node-port.ts';
 import type { NodeView, PlanConfig } from '../plan-config.ts';
 import { PlanDraft } from '../plan-draft.ts';
 import type { PlanWarning, ServicePlan } from '../service-plan.ts';
