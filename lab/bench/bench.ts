@@ -5,13 +5,14 @@
 import { Measurements, printTable } from './measure.ts';
 import { publish } from './report-files.ts';
 import type { Row } from './row.ts';
-import { burst, watchBurst } from './row/burst.ts';
+import { burst, burstUserSpace, watchBurst } from './row/burst.ts';
 import { change } from './row/change.ts';
 import { changeScale, changeScaleUserSpace, nftablesChangeScale } from './row/change-scale.ts';
 import { churn, churnKernel } from './row/churn.ts';
 import { endpointCheck } from './row/endpoint-check.ts';
-import { eventLoop, eventLoopDaemon, eventLoopUserSpace } from './row/event-loop.ts';
+import { eventLoop, eventLoopDaemon, eventLoopUserSpace, nftablesEventLoopDaemon } from './row/event-loop.ts';
 import { firstSync } from './row/first-sync.ts';
+import { fleet } from './row/fleet.ts';
 import { footprint } from './row/footprint.ts';
 import { fullCheck } from './row/full-check.ts';
 import { kernelCosts } from './row/kernel-costs.ts';
@@ -41,6 +42,7 @@ const ROWS: readonly Row[] = [
   changeScaleUserSpace,
   changeScale,
   watchLatency,
+  burstUserSpace,
   burst,
   watchBurst,
   fullCheck,
@@ -60,9 +62,11 @@ const ROWS: readonly Row[] = [
   nftablesChange,
   nftablesChangeScale,
   nftablesMemory,
+  nftablesEventLoopDaemon,
   nftablesLarge,
   large,
   nftablesLargeParts,
+  fleet,
   kubeProxyNftables,
   kubeProxyIptables,
 ];

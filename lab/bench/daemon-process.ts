@@ -12,6 +12,7 @@ const FLAGS = ['--cluster-cidr=10.64.0.0/10'];
 
 /** Filling a large table in a slow kernel. */
 const FIRST_SYNC_MS = 600_000;
+const BARE_MS = 60_000;
 /** How often is looked whether something has come. */
 const LOOK_MS = 1;
 
@@ -41,6 +42,14 @@ export class DaemonNode implements AsyncDisposable {
     const env = { ...process.env, ...(await imageEnvironment()) };
     const at = now();
     return new Started(await this.namespace.spawn(argv, env), at);
+  }
+
+  /** Milliseconds of a Node process that does nothing. */
+  async bareStart(): Promise<number> {
+    const at = now();
+    const nothing = await this.namespace.spawn([process.execPath, '-e', '0']);
+    await nothing.ended(BARE_MS);
+    return now() - at;
   }
 
   /** What the daemon counts of itself, by name and labels; empty while it does not listen. */

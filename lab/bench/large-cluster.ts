@@ -199,9 +199,11 @@ export function nodeObject(): JsonObject {
   };
 }
 
+/** Of all changes, as a daemon has one. */
+const interner = new Interner();
+
 /** What the API server would send, as the daemon keeps it. */
 export function listedEvents(shape: ClusterShape): SourceEvent[] {
-  const interner = new Interner();
   const services: Service[] = Array.from(serviceObjects(shape), (object) =>
     must(trimService(received(object), interner)),
   );
@@ -225,13 +227,13 @@ export function scaledSlice(index: number, shape: ClusterShape, endpoints: numbe
 
 /** Service `index` as it is in another shape. */
 export function serviceEvent(index: number, shape: ClusterShape): SourceEvent {
-  const object: Service = must(trimService(received(serviceObject(index, shape)), new Interner()));
+  const object: Service = must(trimService(received(serviceObject(index, shape)), interner));
   return { kind: 'service', event: { type: 'applied', object } };
 }
 
 /** Service `index` has this many IPv4 endpoints from now on. */
 export function scaledEvent(index: number, shape: ClusterShape, endpoints: number): SourceEvent {
-  const object: EndpointSlice = must(trimEndpointSlice(scaledSlice(index, shape, endpoints), new Interner()));
+  const object: EndpointSlice = must(trimEndpointSlice(scaledSlice(index, shape, endpoints), interner));
   return { kind: 'endpoint-slice', event: { type: 'applied', object } };
 }
 

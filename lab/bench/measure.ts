@@ -115,6 +115,13 @@ export class Measurements {
   }
 }
 
+/** Of those in lab/results/performance.json. */
+export function measureNamed(measured: readonly Measurement[], name: string): Measurement {
+  const found = measured.find((measurement) => measurement.name === name);
+  if (found === undefined) throw new Error(`lab/results/performance.json has no measure "${name}"`);
+  return found;
+}
+
 /** A table for people, on stderr. */
 export function printTable(all: readonly Measurement[]): void {
   const rows = all.map(({ name, value, p99, unit, baseline, ratio, n, against, target }) => [

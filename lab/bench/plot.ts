@@ -1,6 +1,6 @@
 import { View, parse } from 'vega';
 import { type TopLevelSpec, compile } from 'vega-lite';
-import type { Measurement } from './measure.ts';
+import { type Measurement, measureNamed } from './measure.ts';
 import { quantity } from './report.ts';
 
 /** A picture of some measures: a file of lab/results/plots/. */
@@ -49,12 +49,6 @@ interface Bar {
   readonly value: number;
   readonly label: string;
   readonly ours: boolean;
-}
-
-function measureNamed(measured: readonly Measurement[], name: string): Measurement {
-  const found = measured.find((measurement) => measurement.name === name);
-  if (found === undefined) throw new Error(`lab/results/performance.json has no measure "${name}"`);
-  return found;
 }
 
 function barsOf(measured: readonly Measurement[], group: BarGroup): Bar[] {

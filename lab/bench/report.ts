@@ -83,7 +83,7 @@ function targetRow({ name, value, p99, unit, baseline, against, ratio, target, n
     quantity(value, unit),
     quantity(p99, unit),
     baseline === null ? '' : `${quantity(baseline, unit)} (${against ?? ''})`,
-    ratioText(ratio),
+    timesLess(ratio),
     target?.text ?? '',
     target?.reached === true ? 'reached' : '**not reached**',
     String(n),
@@ -95,7 +95,8 @@ export function quantity(value: number, unit: string): string {
   return `${value.toLocaleString('en-US', { maximumSignificantDigits: 4 })} ${unit}`;
 }
 
-function ratioText(ratio: number | null): string {
+/** "0.25x (4 times less)" */
+export function timesLess(ratio: number | null): string {
   if (ratio === null) return '';
   const times = ratio > 0 && ratio <= 0.5 ? ` (${Number((1 / ratio).toPrecision(3))} times less)` : '';
   return `${ratio}x${times}`;
