@@ -13,7 +13,8 @@ mkdir -p "$folder"/{bin,sbin,lib/systemd/system,share/man/man8,share/doc/kube-ip
 cp -a "$image/usr/lib/kube-ipvs-proxy" "$folder/lib/"
 cp -a "$image/usr/bin/node" "$folder/lib/kube-ipvs-proxy/"
 install -m 755 packaging/kube-ipvs-proxy.sh "$folder/sbin/kube-ipvs-proxy"
-ln -s ../sbin/kube-ipvs-proxy "$folder/bin/kubectl-ipvs_proxy"
+# No link: krew unpacks folders and files only.
+install -m 755 packaging/kube-ipvs-proxy.sh "$folder/bin/kubectl-ipvs_proxy"
 install -m 644 packaging/kube-ipvs-proxy.service "$folder/lib/systemd/system/"
 node scripts/release/write-man-page.ts >"$folder/share/man/man8/kube-ipvs-proxy.8"
 install -m 644 manifests/base/config.conf CHANGELOG.md "$folder/share/doc/kube-ipvs-proxy/"

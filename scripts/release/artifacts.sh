@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # artifacts.sh FOLDER [IMAGE_NAME]: builds everything that a release publishes: an archive of the image for amd64 and arm64, the
-# programs for nodes without containers, the chart, lists of components, notes and checksums. IMAGE_NAME, such as
+# programs for nodes without containers, the chart, the manifest for krew, lists of components, notes and checksums. IMAGE_NAME, such as
 # ghcr.io/owner/kube-ipvs-proxy, becomes the name in the image and, with the digest, in the chart. The result depends on the
 # commit, on packages of Debian or Ubuntu and on the compiler.
 set -euo pipefail
@@ -37,6 +37,7 @@ cp -rL charts/kube-ipvs-proxy "$chart/"
 sed -i -e "s|^  repository: .*|  repository: $image|" -e "s|^  digest: .*|  digest: $digest|" "$chart/kube-ipvs-proxy/values.yaml"
 "$helm" package "$chart/kube-ipvs-proxy" --destination "$out" >/dev/null
 
+scripts/release/krew.sh "$out" "${IMAGE_SOURCE:-$(sed -n 's/^home: //p' charts/kube-ipvs-proxy/Chart.yaml)}" >"$out/ipvs-proxy.yaml"
 node scripts/release/notes.ts "$version" >"$out/notes.md"
-(cd "$out" && sha256sum -- *.tar *.tar.gz *.tgz *.json >SHA256SUMS)
+(cd "$out" && sha256sum -- *.tar *.tar.gz *.tgz *.json *.yaml >SHA256SUMS)
 ls -l "$out"

@@ -47,5 +47,5 @@ if [ -z "$dry_run" ]; then
 fi
 run "$cosign" sign --yes "${charts#oci://}/kube-ipvs-proxy@$chart_digest"
 run "$cosign" sign-blob --yes --bundle "$out/SHA256SUMS.bundle" "$out/SHA256SUMS"
-files=("$out"/*.tar.gz "$out"/*.tgz "$out"/*.json "$out/SHA256SUMS" "$out/SHA256SUMS.bundle" "$out/image-digest")
+files=("$out"/*.tar.gz "$out"/*.tgz "$out"/*.json "$out/ipvs-proxy.yaml" "$out/SHA256SUMS" "$out/SHA256SUMS.bundle" "$out/image-digest")
 run gh release create "v$version" --verify-tag --title "v$version" --notes-file "$out/notes.md" "${files[@]}"

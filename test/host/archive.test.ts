@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
@@ -16,9 +16,18 @@ beforeAll(() => {
 afterAll(() => rmSync(root, { recursive: true }));
 
 describe('the archive of `make archive`, unpacked in some folder', () => {
-  test('has the plugin of kubectl, whose subcommands are those of fleet', () => {
+  test('krew unpacks it: it has folders and files alone, whose paths stay in the folder', () => {
+    const args = ['--list', '--verbose', '--file', `build/kube-ipvs-proxy-${version}-linux-${ARCH}.tar.gz`];
+    const entries = execFileSync('tar', args, { encoding: 'utf8' }).trimEnd().split('\n');
+    expect(entries.filter((entry) => !/^[d-].* \.\/[^ ]*$/.test(entry) || entry.includes('..'))).toEqual([]);
+    expect(entries.length).toBeGreaterThan(10);
+  });
+
+  test('has the plugin of kubectl, whose subcommands are those of fleet, also by the link of krew', () => {
     const args = ['status', '--help'];
-    const own = execFileSync(path.join(root, 'bin/kubectl-ipvs_proxy'), args, { encoding: 'utf8' });
+    const link = path.join(root, 'kubectl-ipvs_proxy');
+    symlinkSync(path.join(root, 'bin/kubectl-ipvs_proxy'), link);
+    const own = execFileSync(link, args, { encoding: 'utf8' });
     const program = path.join(root, 'sbin/kube-ipvs-proxy');
     expect(own).toBe(execFileSync(program, ['fleet', ...args], { encoding: 'utf8' }));
     expect(own).toContain('--all-nodes');

@@ -16,6 +16,7 @@ import { runTrial } from '../trial/run-trial.ts';
 import { daemonUpdate } from '../trial/trials/daemon-restart.ts';
 import { DRY_RUN, acceptedCheck, allManifests } from './accepted.ts';
 import { type Check, checkLines, checkReport, specChecks, trialCheck } from './check.ts';
+import { fleetChecks } from './fleet.ts';
 import { SMOKE_SPECS, focusOf } from './specs.ts';
 
 const REPORT = path.join(PROJECT, 'build/test/cluster.json');
@@ -39,7 +40,8 @@ async function smoke(settings: Settings): Promise<readonly Check[]> {
   try {
     const state = await readState(folder.state);
     if (state === undefined) throw new Error('the cluster has ended');
-    return [...(await accepted(state)), ...(await specs(state)), await update(state)];
+    const before = [...(await accepted(state)), ...(await fleetChecks(state))];
+    return [...before, ...(await specs(state)), await update(state)];
   } finally {
     await clusterDown(settings.cluster);
   }

@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
+import { load } from 'js-yaml';
 import { acceptedCheck, allManifests } from '../../cluster/smoke/accepted.ts';
 
 const ROLE = 'clusterrole.rbac.authorization.k8s.io/kube-ipvs-proxy unchanged (server dry run)\n';
@@ -21,6 +23,23 @@ test('every overlay and the chart are asked about', () => {
   expect(all[4]?.argv).toEqual(
     expect.arrayContaining(['/bin/helm', 'template', '--set=apiServer=https://192.0.2.1:6443,overlay=restricted']),
   );
+});
+
+test('each value of the chart is in one of the uses, but for those of types that the API server does not know', () => {
+  const used = new Set(
+    allManifests('kubectl', 'helm').flatMap(({ argv }) => {
+      const use = argv.at(-1) ?? '';
+      if (use.startsWith('--values=')) return Object.keys(load(readFileSync(use.slice(9), 'utf8')) as object);
+      return Array.from(use.matchAll(/[=,](\w+)[.\w]*=/g), ([, name]) => name);
+    }),
+  );
+  const values = load(readFileSync('charts/kube-ipvs-proxy/values.yaml', 'utf8')) as object;
+  expect(Object.keys(values).filter((name) => !used.has(name))).toEqual([
+    'jobLabel',
+    'podMonitor',
+    'serviceMonitor',
+    'prometheusRule',
+  ]);
 });
 
 describe('the answer of the API server', () => {
