@@ -174,11 +174,11 @@ fuzz: deps ## random faults on the kernel in memory, seed after seed: DURATION=3
 soak: build ## the daemon on a real kernel while its cluster changes; it must not grow: DURATION=3600
 	@lab/kernel/run.sh node --disable-warning=ExperimentalWarning lab/soak/soak.ts $(DURATION)
 
-scenario: build ## one scenario file, as a plan and with packets: NAME=cluster-ip/two-endpoints
-	TEST_SCENARIO=$(NAME) scripts/test.sh --testPathPatterns scenarios
+scenario: build ## one scenario file, as a plan and with packets: NAME=cluster-ip/two-endpoints MODE=nftables|iptables|userspace
+	TEST_SCENARIO=$(NAME) TEST_MODE=$(or $(MODE),ipvs) $(if $(filter nftables userspace,$(MODE)),KERNEL=$${KERNEL:-uml-nft} )scripts/test.sh --testPathPatterns scenarios
 
 # On the kernel with nf_tables in every mode, so that all runs are of one kernel.
-matrix: build ## who reaches what, by packets, against lab/results/traffic-matrix.json: MODE=ipvs|nftables|iptables PROXY=kube-proxy; UPDATE=1 records it
+matrix: build ## who reaches what, by packets, against lab/results/traffic-matrix.json: MODE=ipvs|nftables|iptables|userspace PROXY=kube-proxy; UPDATE=1 records it
 	@$(if $(filter kube-proxy,$(PROXY)),node lab/cluster/build-kube-proxy.ts)
 	@TEST_MODE=$(or $(MODE),ipvs) TEST_PROXY=$(PROXY) TEST_UPDATE=$(UPDATE) KERNEL=$${KERNEL:-uml-nft} scripts/test.sh test/traffic/matrix.test.ts
 	@$(if $(UPDATE),node scripts/generate-docs.ts)

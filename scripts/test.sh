@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # test.sh [PATTERN...]: runs all tests: the host project, then each file of the projects kernel and traffic on a test kernel of
 # its own, JOBS at a time (default: as many as there are processors). Unless tests or a kernel are selected, a few files run
-# again in nftables and in iptables mode: what does not depend on the mode is not tested twice. The output of a file follows when
-# it has ended; until then it is in build/test/logs. With IPTABLES=nft, the kernel has nf_tables, and plain iptables is
+# again in the other modes: what does not depend on the mode is not tested twice. The output of a file follows when
+# again in the other modes: what does not depend on the mode is not tested twice. The output of a file follows when
 # iptables-nft. The last line has the totals of the reports in build/test/reports.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -50,13 +50,16 @@ mkdir -p "$reports" "$logs"
 if [ -n "${IPTABLES:-}" ]; then export TEST_IPTABLES=$IPTABLES; fi
 if [ "${IPTABLES:-}" = nft ]; then export KERNEL=${KERNEL:-uml-nft}; fi
 
-# What runs in iptables mode, too, with the legacy variant; and in nftables mode, whose kernel is built, unless it is there, while
-# other tests run.
+# What runs in iptables mode, too, with the legacy variant; and in nftables and userspace mode, whose kernel is built, unless it
+# is there, while other tests run.
 in_iptables=
 in_nftables=
+in_userspace='/traffic/userspace[^/]*\.test\.ts$'
+only_userspace=$in_userspace
 if [ $# -eq 0 ] && [ -z "${KERNEL:-}" ] && [ "$(uname -m)" = x86_64 ]; then
   in_iptables='/traffic/(scenarios|history|large-datagrams|local-node-ports|previews|source-ranges|udp-clean-up)\.test\.ts$'
   in_nftables='/traffic/(scenarios|change-of-mode|external-addresses|history|large-datagrams|local-node-ports|nft-round-trip|previews|source-ranges|udp-clean-up)\.test\.ts$'
+  in_userspace="$in_userspace|/traffic/scenarios\.test\.ts$"
   KERNEL=uml-nft lab/kernel/run.sh true >"$logs/kernel-with-nf_tables.log" 2>&1 &
 fi
 
@@ -65,9 +68,6 @@ on=()
 # The option takes all words after it.
 run host "$@" --selectProjects host || status=1
 wait
-
-# This needs nf_tables in every run.
-only_userspace='/traffic/userspace\.test\.ts$'
 
 # jobs_in MODE [GREP_OPTION...] PATTERN: the mode and the file of each job, in a line each.
 jobs_in() {
@@ -82,7 +82,7 @@ if files=$("${jest[@]}" --selectProjects kernel traffic --listTests "$@" | { gre
     jobs_in ipvs -E "$longest"
     if [ -n "$in_nftables" ]; then jobs_in nftables -E "$in_nftables"; fi
     if [ -n "$in_iptables" ]; then jobs_in iptables -E "$in_iptables"; fi
-    jobs_in userspace -E "$only_userspace"
+    jobs_in userspace -E "$in_userspace"
     jobs_in ipvs -vE "$longest|$only_userspace"
   } | xargs --no-run-if-empty --delimiter='\n' --max-procs="${JOBS:-$(nproc)}" --max-args=2 scripts/test.sh --file || status=1
 else

@@ -1,11 +1,15 @@
 import { createIptablesKernelReader } from '../../src/kernel/iptables-mode/iptables-kernel.ts';
+import { ask } from '../../src/command/ask.ts';
+import type { SupportReply } from '../../src/explain/node/node-replies.ts';
 import type { KernelReader } from '../../src/kernel/kernel.ts';
 import { createNftablesKernelReader } from '../../src/kernel/nftables/nftables-kernel.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { QuietLog } from '../contract/quiet-log.ts';
+import { querySocketOf } from '../support/daemon.ts';
 import { TEST_MODE } from '../support/mode.ts';
 import type { KernelTables } from './kernel-tables.ts';
 import { readTables } from './read-tables.ts';
+import { virtualServerLine } from './tables.ts';
 
 /** One for each node, because finding out the variant of iptables takes several programs. */
 const readers = new Map<string, KernelReader>();
@@ -28,7 +32,16 @@ export async function closeReaders(): Promise<void> {
   readers.clear();
 }
 
-/** What the tables of the mode hold, in the words of the scenarios. */
-export function readModeTables(node: Namespace): Promise<KernelTables> {
-  return readTables(readerOf(node));
+/** What the tables of the mode hold, in the words of the scenarios. In userspace mode, the daemon alone knows endpoints. */
+export async function readModeTables(node: Namespace): Promise<KernelTables> {
+  const tables = await readTables(readerOf(node));
+  return TEST_MODE === 'userspace' ? { ...tables, 'virtual servers': await forwardedServers(node) } : tables;
+}
+
+/** Virtual servers without options. */
+async function forwardedServers(node: Namespace): Promise<string[]> {
+  const { virtualServers } = await ask<SupportReply>(querySocketOf(node), '/v1/support');
+  return virtualServers.first.map(({ at, scheduler, realServers }) =>
+    virtualServerLine(at, scheduler, [], realServers),
+  );
 }

@@ -16,13 +16,13 @@ const scenarios = readScenarios()
   .sort((a, b) => configuration(a).localeCompare(configuration(b)) || a.name.localeCompare(b.name));
 
 /**
- * In iptables mode, the first of each folder and those that say something of the mode: what the rules do to the packets of all
- * is traced in memory.
+ * In iptables and userspace mode, the first of each folder and those that say something of the mode: what the rules do to the
+ * packets of all is traced in memory. TEST_SCENARIO=/ selects all.
  */
 function isForMode({ name, steps }: Scenario, at: number, all: readonly Scenario[]): boolean {
-  if (TEST_MODE !== 'iptables') return true;
+  if (TEST_MODE !== 'iptables' && TEST_MODE !== 'userspace') return true;
   const saysSo = steps.some(
-    ({ tablesOfModes, probesOfModes }) => tablesOfModes.iptables.size > 0 || probesOfModes.iptables !== undefined,
+    ({ tablesOfModes, probesOfModes }) => tablesOfModes[TEST_MODE].size > 0 || probesOfModes[TEST_MODE] !== undefined,
   );
   return saysSo || path.dirname(name) !== path.dirname(all[at - 1]?.name ?? '');
 }
