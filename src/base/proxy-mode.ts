@@ -94,7 +94,6 @@ export function factsOf(mode: string | undefined): ModeFacts | undefined {
   return mode !== undefined && isMode(mode) ? MODES[mode] : undefined;
 }
 
-/** Whether there is a mode of this name. */
 export function isMode(name: string): name is ProxyMode {
   return Object.hasOwn(MODES, name);
 }

@@ -17,7 +17,6 @@ export type Annotations = { readonly [name in (typeof ANNOTATION)[keyof typeof A
 
 // The values of these labels do not matter. If the API server supports our selectors, it filters out such objects itself.
 
-/** Whether the labels of a Service assign it to another proxy. */
 export function isOfAnotherProxy(labels: Labels): boolean {
   return LABEL.serviceProxyName in labels;
 }

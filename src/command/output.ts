@@ -6,7 +6,6 @@ export type Format = (typeof FORMATS)[number];
 /** Width of the text form. */
 export const COLUMNS = 100;
 
-/** Returns the reply as JSON or YAML text. */
 export async function document(reply: object, format: Exclude<Format, 'text'>): Promise<string> {
   if (format === 'json') return jsonDocument(reply);
   // Only this form needs the YAML package, which takes memory.

@@ -52,7 +52,6 @@ export class DrainLedger {
     }
   }
 
-  /** Returns the real servers of a virtual server that drain. */
   drainingOf(id: VirtualServerId): readonly Endpoint[] {
     return Array.from(this.#draining.get(virtualServerKey(id))?.since.keys() ?? [], realServerOf);
   }

@@ -26,7 +26,6 @@ export function podAddresses(devices: readonly PodDevice[]): readonly IpAddress[
     .filter((address) => !isLoopback(address) && !isLinkLocal6(address));
 }
 
-/** Returns the service addresses that our devices have. */
 export function preparedAddresses(devices: readonly PodDevice[]): readonly IpAddress[] {
   return devices.filter(({ name }) => isOurs(name)).flatMap(({ addresses }) => addresses.filter(isService));
 }

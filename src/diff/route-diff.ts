@@ -14,7 +14,6 @@ export function diffRoutes(wanted: readonly Cidr[], found: readonly LocalRoute[]
   return [...missing.map((cidr): Op => ({ kind: 'add-route', cidr })), ...surplus.map(deletionOf)];
 }
 
-/** Returns the operation that deletes a route. */
 export function deletionOf({ cidr, source }: Pick<LocalRoute, 'cidr' | 'source'>): Op {
   return { kind: 'delete-route', cidr, ...(source === undefined ? {} : { source }) };
 }

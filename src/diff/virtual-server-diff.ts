@@ -12,7 +12,6 @@ import { type VirtualServer, type VirtualServerId, borrows, hasSameSettings } fr
 import type { AddingOrder } from './adding-order.ts';
 import type { DrainLedger } from './drain.ts';
 
-/** A wanted virtual server with its real servers. */
 export interface WantedVirtualServer {
   readonly virtualServer: VirtualServer;
   /** Sorted, without duplicates; of one that has the list of another, those in the list. */

@@ -184,7 +184,6 @@ export class EndpointCheck {
     return services;
   }
 
-  /** Returns which endpoints of a Service are silent. */
   silentOf(service: NamespacedName): ReadonlySet<RealServerKey> {
     const silent = new Set<RealServerKey>();
     for (const [key, { state }] of this.#services.get(service) ?? []) if (state.kind === 'silent') silent.add(key);

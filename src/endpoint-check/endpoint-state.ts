@@ -67,7 +67,6 @@ export type EndpointState = { readonly past: Past } & (
       readonly traffic: Traffic;
       /** Whether it had answered this node before. */
       readonly wasKnown: boolean;
-      /** Unanswered connects since the verdict. */
       readonly unanswered: number;
       /** Connects in a row that it has answered since the verdict, and must answer to be trusted. */
       readonly answered: number;
@@ -198,7 +197,6 @@ export function afterUnknown(state: EndpointState, now: number): EndpointState {
   return state.kind === 'suspected' ? { ...state, since: now, lookedAt: now, needsLook: true } : state;
 }
 
-/** Returns the state after a connect. */
 export function afterConnect(state: EndpointState, result: ConnectResult, now: number): EndpointState {
   const isAlive = result === 'answered' || result === 'refused';
   switch (state.kind) {

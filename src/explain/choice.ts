@@ -70,7 +70,6 @@ function weightsOf(servers: readonly RealServer[]): ReadonlyMap<RealServerKey, n
 interface Facts {
   readonly accessible: boolean;
   readonly ready: readonly EndpointModel[];
-  /** Whether any endpoint is used. */
   readonly isServed: boolean;
   /** Whether an endpoint on this node can be used. */
   readonly hasLocal: boolean;

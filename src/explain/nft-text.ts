@@ -9,7 +9,6 @@ export function nftSetText(ipset: string, family: IpFamily): string {
   return `${nftTable(family)} ${nftSetName(ipset)}`;
 }
 
-/** Returns the entry as nft lists it. */
 export function nftElement(entry: IpSetEntry): string {
   switch (entry.type) {
     case 'bitmap:port':

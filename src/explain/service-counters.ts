@@ -4,7 +4,6 @@ import { type RealServerStats, type VirtualServerStats, eachCounter } from '../s
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import type { CountersReply } from './replies.ts';
 
-/** The counters of the virtual servers of a Service. */
 export interface FoundCounters {
   readonly stats: ReadonlyMap<VirtualServerKey, VirtualServerStats>;
   readonly realServerStats: ReadonlyMap<VirtualServerKey, readonly RealServerStats[]>;

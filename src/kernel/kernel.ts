@@ -18,7 +18,6 @@ import type { Transaction } from '../state/transaction.ts';
 import type { VirtualServer, VirtualServerId, VirtualServerKey } from '../state/virtual-server.ts';
 import type { RealServerStats, VirtualServerStats } from '../state/server-stats.ts';
 
-/** A set with its entries. */
 export interface ObservedIpSet extends IpSet {
   readonly entries: readonly IpSetEntry[];
 }
@@ -105,7 +104,6 @@ export interface KernelReader {
   findUnforwarded(): Promise<string[]>;
   /** Returns the addresses of all interfaces except kube-ipvs0, including loopback. */
   getNodeAddresses(): Promise<NodeAddress[]>;
-  /** Returns the UDP flows of a family. */
   getUdpFlows(family: IpFamily): Promise<Flow[]>;
   /** Returns which addresses of these networks are the source of a flow, whatever its protocol. */
   getFlowSources(family: IpFamily, among: readonly Cidr[]): Promise<Set<IpAddress>>;

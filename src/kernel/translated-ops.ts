@@ -37,7 +37,6 @@ export function sortOps(
   return { services, entries, failures };
 }
 
-/** The operations on one virtual server. */
 export interface ServerOps {
   readonly id: VirtualServerId;
   readonly ops: readonly ServerOp[];

@@ -5,7 +5,6 @@ import { withoutReused } from './reused-address.ts';
 import { type SliceModel, rankAmongEqual } from './slice-model.ts';
 import type { ModelWarning } from './warnings.ts';
 
-/** Returns the service with the endpoints of all its slices. */
 export function mergeSlices(definition: ServiceDefinition, slices: readonly SliceModel[]): ServiceModel {
   const inOrder = slices.length < 2 ? slices : slices.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   return {

@@ -9,7 +9,6 @@ import type { ModelWarning } from './warnings.ts';
 
 /** The properties of an endpoint except address and port. Endpoints with equal traits share one object. */
 export interface EndpointTraits {
-  /** Whether the endpoint is on this node. */
   readonly local: boolean;
   /** Present if its slice does not say on which node the endpoint is: it may be on this one, but does not count as local. */
   readonly unplaced?: true;

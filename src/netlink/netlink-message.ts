@@ -18,7 +18,6 @@ export interface NetlinkMessage {
   readonly type: number;
   /** NLM_F_* bits. */
   readonly flags: number;
-  /** Sequence number of the request. */
   readonly sequence: number;
   /** The bytes after the header, as a view into the reply. */
   readonly payload: Uint8Array;

@@ -125,7 +125,6 @@ function listenForOwner(server: Server, path: string, onListening: () => void): 
   }
 }
 
-/** One listening HTTP server. */
 export class HttpListener {
   readonly #server: Server;
 

@@ -284,7 +284,6 @@ const OWN = {
 /** Metrics that this process records. */
 export const PROXY_METRICS = { ...KUBE_PROXY, ...GENERIC, ...OWN };
 
-/** Every metric of /metrics. */
 export const METRICS: MetricTable = { ...PROXY_METRICS, ...SERVICE_METRICS, ...REAL_SERVER_METRICS };
 
 /** Component SLIs, served separately so that they can be scraped more often. */

@@ -16,13 +16,11 @@ export interface MetricsServerOptions extends Omit<HttpServerOptions, 'name' | '
   /** Content of /proxyMode. */
   readonly mode: ProxyMode;
   readonly metrics: Pick<ProxyMetrics, 'expose'>;
-  /** Content of /metrics/slis. */
   readonly slis: Pick<SliMetrics, 'expose'>;
   /** Content of /configz, to be encoded as JSON. */
   readonly configz: () => unknown;
   /** Flags listed on /flagz, each as "name=value"; undefined disables the page. */
   readonly flagz: (() => readonly string[]) | undefined;
-  /** Whether to serve /statusz. */
   readonly statusz: boolean;
   /** Whether to serve the paths below /debug/. */
   readonly profiling: boolean;

@@ -5,13 +5,11 @@ import { OF_REAL_SERVER, OF_SERVICE, TRAFFIC } from './metric-table.ts';
 /** Counters since the object was first seen, which never decrease, and its current connections. */
 export type Traffic = Omit<RealServerStats, 'address' | 'port'>;
 
-/** Traffic of one real server of a port. */
 export interface RealServerTraffic extends Traffic {
   /** "ip:port" */
   readonly realServer: string;
 }
 
-/** Traffic of one port of one Service. */
 export interface ServicePortTraffic extends Traffic {
   readonly namespace: string;
   readonly service: string;

@@ -28,7 +28,6 @@ export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
   readonly roles?: readonly SetRole[];
   /** Those that the mode has (default: all). */
   readonly protocols?: readonly Protocol[];
-  /** Whether virtual servers name their Service port. */
   readonly namesServicePorts?: boolean;
   /** Whether virtual servers of a Service port that have the same real servers share one list of them (default: no). */
   readonly sharesEndpoints?: boolean;

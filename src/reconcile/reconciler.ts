@@ -65,7 +65,6 @@ export class Reconciler {
     return this.#parts.schedule.started;
   }
 
-  /** Whether a sync is running. */
   get syncing(): boolean {
     return this.#timer.running;
   }

@@ -5,7 +5,6 @@ export const TABLE = 'kube-proxy';
 
 export const TABLE_COMMENT = 'rules of kube-ipvs-proxy in the manner of kube-proxy';
 
-/** Returns the family as nft names it. */
 export function nftFamily(family: IpFamily): string {
   return family === 4 ? 'ip' : 'ip6';
 }

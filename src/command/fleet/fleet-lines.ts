@@ -6,7 +6,6 @@ const MOST_VALUES = 5;
 /** Nodes of one line that are named. */
 const MOST_NAMES = 8;
 
-/** One line for each node that differs. */
 export function differingLines({ differing }: Pick<Compared, 'differing'>): string[] {
   return section('differ', aligned(differing.map(({ node, differences }) => [node, differences.join('; ')])));
 }

@@ -314,7 +314,6 @@ export const SETTINGS = Object.assign({}, ...Object.values(GROUPS), FILE_ONLY) a
 
 export type SettingKey = keyof typeof SETTINGS;
 
-/** A setting with a flag. */
 export interface Flag extends Setting<unknown> {
   readonly key: SettingKey;
   readonly name: string;

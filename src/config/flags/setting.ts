@@ -33,7 +33,6 @@ export interface Field<T> extends Setting<T> {
 
 export type ValueOf<S> = S extends Setting<infer T> ? T : never;
 
-/** The types of the values in a table of settings. */
 export type ValuesOf<Table> = { readonly [K in keyof Table]: ValueOf<Table[K]> };
 
 type Details<T> = Omit<Setting<T>, 'name' | 'kind' | 'fallback' | 'inFile'>;

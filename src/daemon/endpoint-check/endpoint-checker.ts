@@ -49,7 +49,6 @@ export interface EndpointCheckerOptions {
   readonly left: LeftSilent;
   readonly connect: (endpoint: Endpoint, timeoutMs: number) => Promise<ConnectResult>;
   readonly hasLinkTo: (address: Endpoint['address']) => Promise<boolean>;
-  /** The Service that has a virtual server. */
   readonly ownerOf: (key: VirtualServerKey) => NamespacedName | undefined;
   /** Called when the plans of Services are to be changed by verdicts. */
   readonly onJudged: (services: ReadonlySet<NamespacedName>) => void;

@@ -14,7 +14,6 @@ import type { RealServerStats, VirtualServerStats } from '../../state/server-sta
 export interface ServiceMetricsOptions {
   readonly kernel: Pick<Kernel, 'getVirtualServerStats' | 'getRealServerStats'>;
   readonly plan: () => Pick<NodePlan, 'services'>;
-  /** Whether a Service has metrics. */
   readonly isMeasured: (service: NamespacedName) => boolean;
   /** Maximum number of Services with metrics; 0 disables the metrics. */
   readonly limit: number;

@@ -60,7 +60,6 @@ function explained(known: KnownDifference | undefined): Pick<PlannedOperation, '
   return known === undefined ? {} : { known };
 }
 
-/** Says that something differs for which the mode has no commands. */
 function noCommandNote({ service }: OwnedCommands): string {
   return `${service ?? 'this node'} differs in something for which no command is known; the next full check repairs it, or its log says why not`;
 }

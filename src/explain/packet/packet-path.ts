@@ -14,7 +14,6 @@ export interface PathFacts {
   /** The virtual server at the packet's destination. */
   readonly virtualServer: PlannedVirtualServer | undefined;
   readonly routeTo: (address: IpAddress) => Route | undefined;
-  /** Whether a real server is on this node. */
   readonly isHere: (server: RealServer) => boolean;
   /** Whether the node forwards packets of this IP family that it receives on an interface. */
   readonly forwards: (interfaceName: string) => boolean;

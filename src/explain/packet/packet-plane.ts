@@ -9,7 +9,6 @@ import type { HookWalk } from './rule-walk.ts';
 
 /** How a mode handles a packet according to the plan. */
 export interface PacketPlane {
-  /** Whether a virtual server at the destination takes the packet. */
   readonly takes: (packet: Packet) => boolean;
   /** What happens to the packet until a virtual server takes it, or until it leaves the node or reaches a program. */
   readonly before: (packet: Packet) => HookWalk;
@@ -39,7 +38,6 @@ export interface PlaneFacts {
   readonly family: IpFamily;
   readonly config: PlanConfig;
   readonly plan: Pick<NodePlan, 'entries'>;
-  /** The virtual server at the destination. */
   readonly planned: PlannedVirtualServer | undefined;
   /** Whether the destination is an address whose ports without a Service reject connections. */
   readonly isClosed: boolean;

@@ -10,7 +10,6 @@ export interface RuleMatch {
   readonly entries: readonly string[];
   /** "" if the rule has none. */
   readonly target: string;
-  /** The options of the target. */
   readonly options: readonly string[];
   /** Whether the chain of the target replaces this one (-g). */
   readonly isGoto: boolean;

@@ -20,7 +20,6 @@ export interface Collected {
   /** What kubectl says of its own version and the API server's. */
   readonly versions: string;
   readonly status: FleetStatusReply;
-  /** The text form of `status`. */
   readonly statusText: string;
   /** The whole status of each node that answers, as statusFile() returns it. */
   readonly statuses: ReadonlyMap<string, string>;

@@ -33,7 +33,6 @@ export class RuleCounter {
   }
 }
 
-/** Returns the number of rules that a script for iptables-restore adds. */
 function countAdded(script: string): RuleCounts {
   const counts: Record<string, number> = {};
   for (const { table, line } of scriptLines(script)) {

@@ -11,7 +11,6 @@ const MOST_COMPARISONS = 2_000_000;
 /** The changes of the tables of one family, and how they change what is there. */
 export class TableChange {
   readonly #image: TableImage;
-  /** Chains that are written whole. */
   readonly #written = new Map<ChainKey, OwnChain>();
   readonly #deleted = new Map<ChainKey, Pick<OwnChain, 'table' | 'name'>>();
   readonly #added: SharedRule[] = [];

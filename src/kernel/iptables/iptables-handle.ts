@@ -337,7 +337,6 @@ export function iptablesOf(
   return new Iptables(node.runner, node.log, () => node.countWrites(1), onRestoreFailure, facts);
 }
 
-/** The tables in which there are chains or jumps. */
 function tablesOf({ chains, jumps }: RuleSet): readonly RuleTable[] {
   return [...new Set([...chains, ...jumps].map(({ table }) => table))];
 }

@@ -64,7 +64,6 @@ export async function detectVariant(
   };
 }
 
-/** Whether plain `iptables` is known to be the nft variant. */
 export function isPlainNft(facts: IptablesFacts): boolean {
   return plainVariant(facts) === 'nft';
 }

@@ -84,7 +84,6 @@ export class IpsetHandle {
     return failures;
   }
 
-  /** Applies operations of one kind. */
   async #applyRun(ops: readonly SetOp[], planned: ReadonlyMap<string, number>): Promise<OpFailure[]> {
     const kind = ops[0]?.kind;
     if (kind === 'add-entry') return await this.#changeEntries('add', ops as readonly EntryOp[]);

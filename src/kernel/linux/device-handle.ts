@@ -196,7 +196,6 @@ export async function readLinks(connection: BatchConnection): Promise<Link[]> {
   });
 }
 
-/** Reads the addresses of all interfaces. */
 export async function readAddresses(connection: BatchConnection): Promise<ObservedInterfaceAddress[]> {
   return await askAll(connection, IP_FAMILIES, {
     operation: 'RTM_GETADDR',

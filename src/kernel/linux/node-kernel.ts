@@ -20,7 +20,6 @@ export interface NodeKernelOptions {
   readonly log: Log;
   /** Path of a network namespace to work in ("/run/netns/blue"), for tests; default: that of the process. */
   readonly netns?: string;
-  /** Called when a program is started. */
   readonly onProgram?: (program: string) => void;
   /** Called when iptables-restore (ip6tables-restore) failed. */
   readonly onRestoreFailure?: (family: IpFamily) => void;

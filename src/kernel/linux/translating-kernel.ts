@@ -43,7 +43,6 @@ export abstract class TranslatingKernel extends KernelOfNode {
     return Promise.reject(new KernelError('probeScheduler', 'EOPNOTSUPP', message));
   }
 
-  /** The families that this kernel has. */
   protected async families(): Promise<readonly IpFamily[]> {
     this.#hasIpv6 ||= (await this.node.getSysctl('net/ipv6/conf/all/forwarding')) !== undefined;
     return this.#hasIpv6 ? IP_FAMILIES : [4];

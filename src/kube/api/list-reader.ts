@@ -18,7 +18,6 @@ export interface PageEnd {
 
 /** Reads one page while it arrives. */
 interface ListReader {
-  /** Returns why the page is invalid. */
   feed(chunk: Buffer): string | undefined;
   /** Returns the metadata of the page, or why it is invalid. */
   end(): PageEnd | string;

@@ -35,7 +35,6 @@ export function booleanOf(value: unknown): boolean | undefined {
   return typeof value === 'boolean' ? value : undefined;
 }
 
-/** Returns the items for which `read` returns a value. */
 export function itemsOf<T>(value: unknown, read: (item: unknown) => T | undefined): readonly T[] {
   const list = listOf(value);
   if (list.length === 0) return EMPTY;

@@ -22,7 +22,6 @@ import { NETLINK_GENERIC, NETLINK_ROUTE } from '../netlink-protocol.ts';
 
 /** Layout of the payload of one message type. */
 export interface Layout {
-  /** The command's name in the kernel's header. */
   readonly name: string;
   readonly header: Header;
   readonly table: Table<Rows>;

@@ -215,7 +215,6 @@ export class NodePlan {
     return this.#claims.virtualServers.owner(key)?.planned;
   }
 
-  /** Returns the service to which a virtual server belongs. */
   ownerOf(key: VirtualServerKey): NamespacedName | undefined {
     return this.#claims.virtualServers.owner(key)?.service;
   }

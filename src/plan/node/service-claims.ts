@@ -25,7 +25,6 @@ export interface Conflict {
 
 /** The changes in lost claims since the last takeConflictChanges(). */
 export interface ConflictChanges {
-  /** Services whose number of lost claims changed. */
   readonly services: readonly NamespacedName[];
   /** The current number of lost claims of all services. */
   readonly total: number;

@@ -43,7 +43,6 @@ function familyOfServer({ virtualServer }: PlannedVirtualServer): IpFamily {
   return familyOf(virtualServer.address);
 }
 
-/** What differs from the plan. */
 interface Differing {
   /** The operations that bring each virtual server and its address to the plan. */
   readonly ops: ReadonlyMap<VirtualServerKey, readonly Op[]>;

@@ -35,7 +35,6 @@ export async function changeOps(
   return tx;
 }
 
-/** Returns the part of a change that is of one family. */
 export function ofFamily({ virtualServers, addresses, entries }: PlanChanges, family: IpFamily): PlanChanges {
   return {
     virtualServers: virtualServers.filter(({ id }) => familyOf(id.address) === family),

@@ -41,7 +41,6 @@ export class RetryQueue {
     return [...this.#failing.values()];
   }
 
-  /** Returns the number of consecutive failed attempts. */
   attempts(op: Op): number {
     return this.#failing.get(targetOf(op))?.attempts ?? 0;
   }

@@ -40,7 +40,6 @@ export interface SyncPartsOptions extends DesiredStateOptions {
 /** What the parts need from the SyncTimer. */
 interface Timing {
   readonly requestChange: () => void;
-  /** Runs a change sync if one is due. */
   readonly runPendingChanges: () => Promise<void>;
   /** Waits for `work`, and runs change syncs that become due meanwhile. */
   readonly awaitWhileServing: <T>(work: Promise<T>) => Promise<T>;

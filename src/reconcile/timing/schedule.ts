@@ -31,7 +31,6 @@ export class Schedule {
     return wanted === 'full' || this.#clock.now() >= this.#fullCheckDueAt ? 'full' : 'change';
   }
 
-  /** Makes a full check due within `ms`. */
   requireFullCheck(ms: number): void {
     this.#fullCheckDueAt = Math.min(this.#fullCheckDueAt, this.#clock.now() + ms);
   }

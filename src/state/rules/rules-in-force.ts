@@ -12,7 +12,6 @@ export interface RulesInForce {
 /** What a check of the rules wrote. */
 export interface RulesWritten {
   readonly changed: boolean;
-  /** The chains that were written. */
   readonly chains: readonly string[];
   /** Operations that waited for the rules, came into force with them, and were refused. */
   readonly failures?: readonly OpFailure[];

@@ -42,7 +42,6 @@ export function portChain(kind: ChainKind, { name, protocol }: ChainOwner, first
   return `KUBE-${kind}-${hash16(name + protocol.toLowerCase() + firstAddress)}`;
 }
 
-/** Returns the name of the chain that leads to an endpoint of a service port. */
 export function endpointChain({ name, protocol }: ChainOwner, { address, port }: Endpoint): string {
   return `KUBE-SEP-${hash16(name + protocol.toLowerCase() + formatHostPort(address, port))}`;
 }

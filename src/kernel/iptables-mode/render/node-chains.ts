@@ -88,7 +88,6 @@ export const LOCALNET_RULE: SharedRule = {
   rule: `! -s 127.0.0.0/8 -d 127.0.0.0/8 ${comment('block incoming localnet connections')} -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP`,
 };
 
-/** Returns the rule that accepts health checks of load balancers. */
 export function healthCheckRule(port: number): SharedRule {
   const rule = `-p tcp ${comment('service health check')} -m tcp --dport ${port} -j ACCEPT`;
   return { table: 'filter', chain: NODE_PORTS, rule };

@@ -25,7 +25,6 @@ import { type Variant, chainsByAddress, variantsOf } from './variants.ts';
 /** What the rules of a service port depend on beside its addresses. */
 export interface RenderContext {
   readonly settings: RuleSettings;
-  /** The addresses that serve node ports. */
   readonly nodePortAddresses: readonly IpAddress[];
   /** Whether an address and port have rules in KUBE-SERVICES, which comes before node ports. */
   readonly hasServiceRule: (id: VirtualServerId) => boolean;

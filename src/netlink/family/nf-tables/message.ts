@@ -25,7 +25,6 @@ export const NFT_MSG_GETSETELEM = 13;
 export const NFT_MSG_DELSETELEM = 14;
 export const NFT_MSG_GETGEN = 16;
 
-/** Returns the type of a netlink message. */
 export function nftType(message: number): number {
   return (NFNL_SUBSYS_NFTABLES << 8) | message;
 }

@@ -62,7 +62,6 @@ export function newRule(writer: MessageWriter, family: IpFamily, rule: NftRule):
   return writeNft(writer, NFT_MSG_NEWRULE, family, NFT_RULE, rule, NLM_F_CREATE | NLM_F_APPEND);
 }
 
-/** Deletes all rules of a chain. */
 export function deleteRules(writer: MessageWriter, family: IpFamily, chain: Pick<NftRule, 'table' | 'chain'>): number {
   return writeNft(writer, NFT_MSG_DELRULE, family, RULES_OF, chain);
 }

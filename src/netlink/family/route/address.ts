@@ -8,7 +8,6 @@ import { beginMessage, header, readHeader } from '../../codec/header.ts';
 import { address, text, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 
-/** An address of an interface. */
 export interface InterfaceAddress {
   /** Index of the interface. */
   readonly index: number;
