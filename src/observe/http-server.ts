@@ -20,30 +20,30 @@ export interface HttpServerOptions {
   readonly retryEvery?: number;
 }
 
-/** An HTTP server that retries to bind its port: during an upgrade the previous proxy may still hold it. */
-export class HttpServer {
-  readonly #options: HttpServerOptions;
+/** A listener that is opened again and again until that succeeds: a daemon that this one replaces may still have it. */
+export abstract class RetriedListener {
   #listener: HttpListener | undefined;
   #timer: NodeJS.Timeout | undefined;
   #attempt: Promise<void> = Promise.resolve();
   #closed = false;
 
-  constructor(options: HttpServerOptions) {
-    this.#options = options;
-  }
+  protected abstract open(): Promise<HttpListener>;
+
+  /** Reports that it could not be opened, and returns after how many ms to try again; throws if that is not wanted. */
+  protected abstract failed(cause: unknown): number;
 
   /** The port that was bound; undefined while there is none. */
   get port(): number | undefined {
     return this.#listener?.port;
   }
 
-  /** Resolves after the first attempt, successful or not; rejects only with hardFail. */
+  /** Resolves after the first attempt, successful or not; rejects only if `failed` throws. */
   start(): Promise<void> {
-    this.#attempt = this.#open();
+    this.#attempt = this.#try();
     return this.#attempt;
   }
 
-  /** Resolves when the port is free and no attempt is under way. */
+  /** Resolves when it is closed and no attempt is under way. */
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
@@ -52,19 +52,36 @@ export class HttpServer {
     this.#listener = undefined;
   }
 
-  async #open(): Promise<void> {
-    const { name, where, handler, log, hardFail, retryEvery = 5_000 } = this.#options;
-    const address = formatListenAddress(where);
+  async #try(): Promise<void> {
     try {
-      this.#listener = await HttpListener.open(where, handler);
-      if (!this.#closed) log.info(`${name} listening`, { address });
+      this.#listener = await this.open();
     } catch (cause) {
-      const error = errorText(cause);
-      if (hardFail) throw new Error(`the ${name} cannot listen on ${address}: ${error}`, { cause });
-      if (this.#closed) return;
-      const advice = bindAdvice(cause, where.port);
-      log.error(`${name} cannot listen on ${address}: ${error}${advice}; next attempt in ${retryEvery / 1_000} s`);
-      this.#timer = setTimeout(() => void this.start(), retryEvery);
+      if (!this.#closed) this.#timer = setTimeout(() => void this.start(), this.failed(cause)).unref();
     }
+  }
+}
+
+/** An HTTP server at a port. */
+export class HttpServer extends RetriedListener {
+  readonly #options: HttpServerOptions;
+
+  constructor(options: HttpServerOptions) {
+    super();
+    this.#options = options;
+  }
+
+  protected async open(): Promise<HttpListener> {
+    const { name, where, handler, log } = this.#options;
+    const listener = await HttpListener.open(where, handler);
+    log.info(`${name} listening`, { address: formatListenAddress(where) });
+    return listener;
+  }
+
+  protected failed(cause: unknown): number {
+    const { name, where, log, hardFail, retryEvery = 5_000 } = this.#options;
+    const message = `${name} cannot listen on ${formatListenAddress(where)}: ${errorText(cause)}`;
+    if (hardFail) throw new Error(`the ${message}`, { cause });
+    log.error(`${message}${bindAdvice(cause, where.port)}; next attempt in ${retryEvery / 1_000} s`);
+    return retryEvery;
   }
 }

@@ -5,7 +5,10 @@ import path from 'node:path';
 import { errorCode, errorText } from '../../base/text/error-text.ts';
 import { Connections } from '../../observe/connections.ts';
 import { type HttpHandler, HttpListener } from '../../observe/http-listener.ts';
+import { RetriedListener } from '../../observe/http-server.ts';
 import type { Log } from '../../observe/log/log.ts';
+import { type AnswererOptions, answerers } from './answerers.ts';
+import { questionHandler } from './question-handler.ts';
 
 /** Not shared with the HTTP servers: a flood of this socket takes no connection from probes and scrapes. */
 const MOST_CONNECTIONS = 16;
@@ -21,51 +24,43 @@ export interface QuerySocketOptions {
   readonly retryMs?: number;
 }
 
-/**
- * Listens on a Unix socket for the subcommands. The daemon does not need it: if the socket cannot be made, warns once and
- * retries in the background, because the daemon that this one replaces may still listen.
- */
-export class QuerySocket {
+/** Opens the socket of --query-socket; "" means none. Returns a function that closes it. */
+export async function openQuerySocket(
+  path: string,
+  { log, ...options }: AnswererOptions & { readonly log: Log },
+): Promise<() => Promise<void>> {
+  if (path === '') return () => Promise.resolve();
+  const socket = new QuerySocket({ path, handler: questionHandler(answerers(options)), log: log.child('query') });
+  await socket.start();
+  return () => socket.close();
+}
+
+/** A Unix socket for the subcommands. The daemon does not need it: if it cannot be made, warns once. */
+export class QuerySocket extends RetriedListener {
   readonly #options: QuerySocketOptions;
-  #listener: HttpListener | undefined;
-  #attempt: Promise<void> = Promise.resolve();
-  #timer: NodeJS.Timeout | undefined;
   #warned = false;
-  #closed = false;
 
   constructor(options: QuerySocketOptions) {
+    super();
     this.#options = options;
   }
 
-  /** Resolves after the first attempt. */
-  start(): Promise<void> {
-    this.#attempt = this.#open();
-    return this.#attempt;
+  protected async open(): Promise<HttpListener> {
+    const { path: file, handler, log } = this.#options;
+    await preparePath(file);
+    const connections = new Connections({ total: MOST_CONNECTIONS, perListener: MOST_CONNECTIONS });
+    const listener = await HttpListener.open({ path: file }, handler, connections);
+    if (this.#warned) log.info(`the query socket ${file} is open: subcommands can ask this daemon now`);
+    return listener;
   }
 
-  /** Resolves when the socket is closed and its file removed. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    clearTimeout(this.#timer);
-    await this.#attempt;
-    await this.#listener?.close();
-  }
-
-  async #open(): Promise<void> {
-    const { path: file, handler, log, retryMs = RETRY_MS } = this.#options;
-    try {
-      await preparePath(file);
-      const connections = new Connections({ total: MOST_CONNECTIONS, perListener: MOST_CONNECTIONS });
-      this.#listener = await HttpListener.open({ path: file }, handler, connections);
-      if (this.#warned) log.info(`the query socket ${file} is open: subcommands can ask this daemon now`);
-    } catch (error) {
-      if (this.#closed) return;
-      if (!this.#warned) {
-        log.warn(`cannot open the query socket ${file}: ${errorText(error)}; only the subcommands need it; retrying`);
-      }
-      this.#warned = true;
-      this.#timer = setTimeout(() => void this.start(), retryMs).unref();
+  protected failed(cause: unknown): number {
+    const { path: file, log, retryMs = RETRY_MS } = this.#options;
+    if (!this.#warned) {
+      log.warn(`cannot open the query socket ${file}: ${errorText(cause)}; only the subcommands need it; retrying`);
     }
+    this.#warned = true;
+    return retryMs;
   }
 }
 

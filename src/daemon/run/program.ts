@@ -14,7 +14,7 @@ import type { PlanConfig } from '../../plan/plan-config.ts';
 import { SYSTEM_CLOCK as clock } from '../../reconcile/timing/clock.ts';
 import type { AnswererOptions } from '../questions/answerers.ts';
 import { History } from '../questions/history.ts';
-import { openQuerySocket } from '../questions/open-query-socket.ts';
+import { openQuerySocket } from '../questions/query-socket.ts';
 import type { Identity } from '../questions/status-reply.ts';
 import { checkAgainstNode } from '../startup/cross-checks.ts';
 import type { UsableFamilies } from '../startup/kernel-setup.ts';
