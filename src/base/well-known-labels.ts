@@ -21,7 +21,6 @@ export function isOfAnotherProxy(labels: Labels): boolean {
   return LABEL.serviceProxyName in labels;
 }
 
-/** Whether the labels of an EndpointSlice mark it as one of a headless Service. */
 export function isOfHeadlessService(labels: Labels): boolean {
   return LABEL.headless in labels;
 }

@@ -25,7 +25,6 @@ const OF_IPVS: ReadonlySet<SettingKey> = new Set<SettingKey>([
   'serviceMetricsRealServers',
 ]);
 
-/** Returns a note that names the settings that this mode does not have. */
 export function modeNotes(settings: Settings, { serviceDefaults = [] }: OwnFields): string[] {
   const { mode } = settings;
   const facts = factsOf(mode);

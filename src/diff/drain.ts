@@ -34,7 +34,6 @@ export class DrainLedger {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** The number of draining real servers. */
   get servers(): number {
     let sum = 0;
     for (const { since } of this.#draining.values()) sum += since.size;

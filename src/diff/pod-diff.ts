@@ -35,7 +35,6 @@ function isService(address: IpAddress): boolean {
   return !isLinkLocal6(address);
 }
 
-/** What was found in a Pod's namespace. */
 export interface FoundPod {
   readonly devices: readonly PodDevice[];
   readonly guePorts: readonly GuePort[];

@@ -197,7 +197,6 @@ export class EndpointCheck {
     }
   }
 
-  /** Returns how many endpoints are in each state. */
   counts(): Readonly<Record<EndpointState['kind'], number>> {
     const counts = { unknown: 0, trusted: 0, suspected: 0, silent: 0 };
     for (const endpoints of this.#services.values()) {

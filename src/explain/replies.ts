@@ -66,7 +66,6 @@ export interface PlanReply extends Reply<'Plan'> {
   readonly notes: readonly string[];
 }
 
-/** A Service on this node. */
 export interface ServiceReply extends Reply<'Service'> {
   /** "namespace/name" */
   readonly service: string;

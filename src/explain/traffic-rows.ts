@@ -3,7 +3,6 @@ import { COUNTERS, NO_STATS, type RealServerStats, type VirtualServerStats } fro
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import type { TrafficBy, TrafficRow } from './replies.ts';
 
-/** The counters of all virtual servers of the kernel. */
 export interface FoundTraffic {
   readonly ids: readonly VirtualServerId[];
   readonly stats: ReadonlyMap<VirtualServerKey, VirtualServerStats>;

@@ -22,7 +22,6 @@ export interface ObservedIpSet extends IpSet {
   readonly entries: readonly IpSetEntry[];
 }
 
-/** The real servers that virtual servers may have. */
 export type ExpectedServers = ReadonlyMap<VirtualServerKey, readonly Endpoint[]>;
 
 /** An address on one of this node's interfaces. */

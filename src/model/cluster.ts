@@ -23,7 +23,6 @@ export interface Changes {
   readonly services: ReadonlySet<NamespacedName>;
   /** Whether any property of our Node changed that plans depend on. */
   readonly nodeChanged: boolean;
-  /** Trigger times of the endpoint changes. */
   readonly triggerTimes: readonly TriggerTime[];
   /** Warnings about objects that were ignored because their name is invalid. */
   readonly rejected: readonly ModelWarning[];
@@ -109,7 +108,6 @@ export class Cluster {
     return this.#touched.size > 0 || this.#rejected.list().length > 0 || !planAlike(this.#node, this.#nodeBefore);
   }
 
-  /** Whether the service and at least one slice of it are known. */
   hasEndpoints(name: NamespacedName): boolean {
     const known = this.#services.get(name);
     return known?.definition !== undefined && known.slices.length > 0;

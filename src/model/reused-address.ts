@@ -33,7 +33,6 @@ export function reuseChanged(
   );
 }
 
-/** Returns the addresses of Pods that do not terminate and are not ready. */
 function startingAddresses(unusable: readonly UnusableEndpoint[]): ReadonlySet<IpAddress> {
   return new Set(unusable.flatMap(({ address, why }) => (why === 'not ready' ? (parseIp(address) ?? []) : [])));
 }

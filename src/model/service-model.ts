@@ -76,7 +76,6 @@ export interface ServiceDefinition {
   readonly warnings: readonly ModelWarning[];
 }
 
-/** A Service definition with the endpoints of all its EndpointSlices. */
 export interface ServiceModel extends ServiceDefinition {
   readonly ports: readonly ServicePortModel[];
 }

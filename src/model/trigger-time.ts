@@ -2,7 +2,6 @@ import type { IpFamily } from '../base/ip.ts';
 
 /** When an endpoint was changed, as its EndpointSlice says. */
 export interface TriggerTime {
-  /** The slice's address family. */
   readonly family: IpFamily;
   /** Milliseconds since 1970. The clock that set the time may be ahead of ours. */
   readonly time: number;

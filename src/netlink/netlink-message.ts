@@ -23,7 +23,6 @@ export interface NetlinkMessage {
   readonly payload: Uint8Array;
 }
 
-/** The kernel's result for one request. */
 export interface KernelAnswer {
   /** Positive; 0: success. */
   readonly errno: number;

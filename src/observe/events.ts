@@ -1,4 +1,5 @@
 import { createHash, randomInt } from 'node:crypto';
+import { RateLimit } from '../base/rate-limit.ts';
 import type { Log } from './log/log.ts';
 
 /** The object that an Event refers to. */
@@ -24,7 +25,6 @@ export interface EventText {
 
 /** The desired state of an Event in the API; times in milliseconds since 1970. */
 export interface OutgoingEvent {
-  /** metadata.name */
   readonly name: string;
   readonly subject: EventSubject;
   readonly text: EventText;
@@ -67,9 +67,8 @@ const MOST_OF_NAMESPACE = 20;
 const FORGET_AFTER_MS = 3_600_000;
 /** Minimum time between two updates of a recurring Event. */
 const UPDATE_EVERY_MS = 300_000;
-/** Token bucket of requests: thousands of nodes may report the same problem at once. */
-const BURST = 25;
-const REFILL_MS = 10_000;
+/** Of requests: thousands of nodes may report the same problem at once. */
+const REQUESTS = { burst: 25, qps: 0.1 };
 /** Attempts per Event while the API is unavailable, with exponential back-off from one second. */
 const ATTEMPTS = 5;
 const FIRST_BACKOFF_MS = 1_000;
@@ -94,8 +93,7 @@ export class Events {
   readonly #series = new Map<string, Series>();
   readonly #abort = new AbortController();
   readonly #refusals = new Set<string>();
-  #tokens = BURST;
-  #refilledAt: number;
+  readonly #limit: RateLimit;
   #notBefore = 0;
   #sending = false;
   #closing = false;
@@ -104,7 +102,7 @@ export class Events {
 
   constructor(options: EventsOptions) {
     this.#options = options;
-    this.#refilledAt = options.clock.now();
+    this.#limit = new RateLimit(REQUESTS, options.clock.now());
   }
 
   /** Queues an Event; never blocks. */
@@ -175,8 +173,9 @@ export class Events {
       return;
     }
     const { clock } = this.#options;
-    const dueAt = Math.max(next[1].dueAt, this.#notBefore, this.#tokenAt(clock.now()));
-    this.#cancelTimer = clock.setTimer(() => void this.#send(next), Math.max(0, dueAt - clock.now()));
+    const now = clock.now();
+    const dueAt = Math.max(next[1].dueAt, this.#notBefore, now + this.#limit.waitMs(now));
+    this.#cancelTimer = clock.setTimer(() => void this.#send(next), Math.max(0, dueAt - now));
   }
 
   #next(): [string, Series] | undefined {
@@ -188,20 +187,12 @@ export class Events {
     return first;
   }
 
-  /** Returns when the rate limit permits the next request. */
-  #tokenAt(now: number): number {
-    const refilled = Math.floor((now - this.#refilledAt) / REFILL_MS);
-    this.#refilledAt += refilled * REFILL_MS;
-    this.#tokens = Math.min(BURST, this.#tokens + refilled);
-    return this.#tokens > 0 ? now : this.#refilledAt + REFILL_MS;
-  }
-
   async #send([key, series]: [string, Series]): Promise<void> {
-    const { sink } = this.#options;
+    const { sink, clock } = this.#options;
     const { event, sentCount } = series;
     const { signal } = this.#abort;
     this.#sending = true;
-    this.#tokens -= 1;
+    this.#limit.take(clock.now());
     const delivery = sentCount === 0 ? await sink.create(event, signal) : await sink.update(event, signal);
     this.#sending = false;
     if (signal.aborted) return;

@@ -61,7 +61,6 @@ export abstract class RetriedListener {
   }
 }
 
-/** An HTTP server at a port. */
 export class HttpServer extends RetriedListener {
   readonly #options: HttpServerOptions;
 

@@ -61,7 +61,6 @@ export interface MetricReaders {
   readonly totals?: () => Promise<VirtualServerStats | undefined>;
   /** Whether the kernel updates its counters. */
   readonly estimation?: () => Promise<boolean>;
-  /** The number of checked endpoints by state. */
   readonly endpoints?: () => Readonly<Record<string, number>>;
 }
 

@@ -20,7 +20,6 @@ export function flagzPage(flags: readonly string[]): string {
   );
 }
 
-/** @param paths paths of this server */
 export function statuszPage(paths: readonly string[]): string {
   return page('statusz', [
     `Started: ${new Date(wallNow() - performance.now()).toISOString()}`,

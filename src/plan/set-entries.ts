@@ -42,7 +42,6 @@ const NODE_PORT_ROLES = {
   SCTP: { all: 'NODE-PORT-SCTP-HASH', local: 'NODE-PORT-LOCAL-SCTP-HASH' },
 } as const satisfies Record<Protocol, { all: SetRole; local: SetRole }>;
 
-/** Returns the entries that say what the address of a virtual server is to its Service. */
 export function entriesOfAddress(
   { address, port, protocol }: VirtualServerId,
   { kind, keepsSource, admitted }: AddressTraits,

@@ -28,7 +28,6 @@ export interface ShadowOptions extends Omit<DesiredStateOptions, 'onWarning'> {
 }
 
 export interface ShadowObserver {
-  /** Called when a comparison is requested. */
   queued(): void;
   /** Called after a comparison, with what two in a row have found. `more` differences were not looked at. */
   compared(confirmed: readonly PlannedOperation[], more: number): void;

@@ -47,7 +47,6 @@ export const RP_FILTER_LOOSE = 2;
 /** net.ipv4.conf.DEVICE.arp_announce: ask for MAC addresses with an address of the device, not with the packet's source. */
 export const ARP_ANNOUNCE_OWN = 2;
 
-/** A network device in a Pod's namespace. */
 export interface PodDevice {
   readonly name: string;
   /** The driver, such as "ipip", if the kernel reports one. */

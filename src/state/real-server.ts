@@ -34,7 +34,6 @@ export interface RealServer {
 /** Identifies a real server within its virtual server. */
 export type Endpoint = Pick<RealServer, 'address' | 'port'>;
 
-/** A real server as the kernel reports it. */
 export interface ObservedRealServer extends RealServer {
   readonly forwarding: number;
   readonly activeConnections: number;

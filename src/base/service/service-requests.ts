@@ -1,6 +1,5 @@
 import type { Port } from '../port.ts';
 
-/** The scheduler flags that a Service asks for. */
 export interface SchedulerFlags {
   /** The scheduler that the flags are for; undefined: no flags, whatever the scheduler. */
   readonly scheduler?: 'sh' | 'mh';

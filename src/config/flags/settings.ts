@@ -4,7 +4,6 @@ import type { Field, Setting, ValuesOf } from './setting.ts';
 /** The value of each setting by its key. */
 export type Settings = ValuesOf<typeof SETTINGS>;
 
-/** The settings that are given on the command line. */
 export type GivenSettings = Partial<Settings>;
 
 /** Path of a field of KubeProxyConfiguration v1alpha1. */

@@ -23,7 +23,6 @@ export interface ValueKind<T> {
   fromText(text: string): T | undefined;
   fromDocument(value: unknown): T | undefined;
   toDocument(value: T): unknown;
-  /** Returns text that `fromText` parses to this value. */
   toText(value: T): string;
   /** Combines the values of a repeated flag. If absent, the last value is used. */
   merge?(earlier: T, later: T): T;

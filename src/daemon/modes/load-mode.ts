@@ -1,7 +1,6 @@
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { Mode } from './mode.ts';
 
-/** Loads a mode. */
 export async function loadMode(name: ProxyConfig['mode']): Promise<Mode> {
   switch (name) {
     case 'ipvs':

@@ -26,7 +26,6 @@ export function silentReply(
   };
 }
 
-/** Returns the reply with the reason at each silent endpoint. */
 export function withSilent(
   reply: ServiceReply,
   silent: Iterable<SilentEndpoint> | undefined,

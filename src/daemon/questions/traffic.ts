@@ -15,7 +15,6 @@ export interface TrafficParts {
   readonly namespace?: string | undefined;
   readonly kernel: TrafficKernel;
   readonly clock: Pick<Clock, 'now'>;
-  /** The Service that has a virtual server. */
   readonly ownerOf: (id: VirtualServerId) => string | undefined;
 }
 

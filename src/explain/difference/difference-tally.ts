@@ -8,7 +8,6 @@ export interface DifferenceCount {
   readonly count: number;
 }
 
-/** Counts the differences by operation and by what explains them. */
 export function differenceCounts(operations: readonly PlannedOperation[]): DifferenceCount[] {
   const groups = Map.groupBy(operations, ({ do: operation, known = '' }) => `${operation} ${known}`);
   return Array.from(groups.values()).flatMap((group) =>

@@ -11,7 +11,6 @@ export interface PathFacts {
   readonly packet: Packet;
   readonly origin: Origin;
   readonly plane: PacketPlane;
-  /** The virtual server at the packet's destination. */
   readonly virtualServer: PlannedVirtualServer | undefined;
   readonly routeTo: (address: IpAddress) => Route | undefined;
   readonly isHere: (server: RealServer) => boolean;
@@ -22,7 +21,6 @@ export interface PathFacts {
 /** What happens to the packet before a virtual server takes it; none does if it is `local` or `forwarded`. */
 export type PacketDisposition = 'scheduled' | 'no endpoint' | 'DROP' | 'REJECT' | 'local' | 'forwarded';
 
-/** The path of a packet through this node. */
 export interface PacketPath {
   readonly before: readonly MatchedRule[];
   readonly disposition: PacketDisposition;

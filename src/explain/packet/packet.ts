@@ -7,7 +7,6 @@ export interface Packet {
   readonly source: IpAddress;
   readonly destination: IpAddress;
   readonly protocol: Protocol;
-  /** The destination port. */
   readonly port: Port;
   readonly mark: number;
   /** Undefined in the hooks that have no incoming interface. */

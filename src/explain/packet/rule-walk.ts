@@ -3,7 +3,6 @@ import type { Packet } from './packet.ts';
 import { type RuleMatch, matchRule } from './rule-match.ts';
 import type { SetMatch } from './set-match.ts';
 
-/** A rule that a packet matched on its way. */
 export interface MatchedRule {
   readonly table: RuleTable;
   readonly hook: Hook;

@@ -7,7 +7,6 @@ import { CONTAINER, type ProxyPod } from './pods.ts';
 export interface Question<T> {
   /** Returns the arguments of the program in the Pod. */
   readonly args: (pod: ProxyPod) => readonly string[];
-  /** The kinds that the reply may have. */
   readonly kinds: readonly string[];
   /** Keeps what is needed of a reply of one of these kinds. If it throws, the node has not answered. */
   read(node: string, reply: object): T;

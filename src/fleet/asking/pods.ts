@@ -38,7 +38,6 @@ interface ContainerStatus {
   };
 }
 
-/** The container of the daemon. */
 export const CONTAINER = 'kube-ipvs-proxy';
 
 export interface PodSelection {

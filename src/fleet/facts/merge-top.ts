@@ -7,7 +7,6 @@ import type { Older } from '../older.ts';
 import { MOST_ROWS, checkedNumber, checkedRows, checkedText } from './checked.ts';
 import { fleetReply } from './merge-facts.ts';
 
-/** The traffic of one node. */
 export interface TopFacts {
   readonly node: string;
   readonly rows: readonly TopRow[];

@@ -71,7 +71,6 @@ export class KnownTables {
     if (reading.isIncomplete || !(await this.hasOnlyOwnChangesSince(reading.generation))) this.forget();
   }
 
-  /** Forgets a reading that is too old for a full check. */
   async forgetOld(): Promise<void> {
     const reading = this.#reading;
     if (reading === undefined) return;

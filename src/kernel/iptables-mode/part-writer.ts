@@ -16,7 +16,6 @@ const MOST_WRITES = 1_000;
  */
 const MOST_REFUSED_AGAIN = 8;
 
-/** How an attempt to write operations ended. */
 export interface WriteAttempt {
   /** Operations that are not possible, whatever is written. */
   readonly failures: readonly OpFailure[];

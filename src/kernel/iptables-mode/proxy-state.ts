@@ -62,7 +62,6 @@ export class ProxyState {
   readonly family: IpFamily;
   readonly #servers = new Map<VirtualServerKey, Server>();
   readonly #ports = new Map<ServicePortKey, Set<VirtualServerKey>>();
-  /** Entries by the name of their set. */
   readonly #entries = new Map<string, Map<IpSetEntryKey, IpSetEntry>>();
 
   constructor(family: IpFamily) {

@@ -10,7 +10,6 @@ export function chainKey({ table, name }: Pick<OwnChain, 'table' | 'name'>): Cha
   return `${table} ${name}`;
 }
 
-/** Identifies a rule of a chain that service ports share. */
 export function ruleKey({ table, chain, rule }: SharedRule): string {
   return `${table} ${chain} ${rule}`;
 }
@@ -22,7 +21,6 @@ export const SHARED_KEYS: ReadonlySet<ChainKey> = new Set(SHARED_CHAINS.map(chai
  * single chains are not kept: they are what the state means, except in `differing` chains.
  */
 export class TableImage {
-  /** All chains that exist. */
   readonly chains = new Set<ChainKey>();
   /** Our chains whose rules differ from the wanted ones. */
   readonly differing = new Set<ChainKey>();

@@ -328,7 +328,6 @@ export class Iptables {
   }
 }
 
-/** Returns the programs of a node. */
 export function iptablesOf(
   node: NodeKernel,
   { onRestoreFailure }: Pick<NodeKernelOptions, 'onRestoreFailure'> = {},

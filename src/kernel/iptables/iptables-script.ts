@@ -47,7 +47,6 @@ export interface ScriptLine {
   readonly line: string;
 }
 
-/** Returns the lines of a script that change chains. */
 export function scriptLines(script: string): readonly ScriptLine[] {
   let table: RuleTable = 'filter';
   return script.split('\n').flatMap((line) => {

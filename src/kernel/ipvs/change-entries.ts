@@ -24,7 +24,6 @@ const MESSAGES_PER_SEGMENT = 5;
 
 type Verb = 'add' | 'delete';
 
-/** Changes of one set that one message contains. */
 interface EntryMessage<T> {
   readonly set: IpSet;
   readonly changes: readonly T[];

@@ -15,7 +15,6 @@ import { type RefusedItem, refusalsOf } from '../linux/netlink-failure.ts';
 import { type EntryChange, changeEntries } from './change-entries.ts';
 import { observedEntry } from './set-entry.ts';
 
-/** Operations on sets and their entries. */
 export type SetOp = Extract<Op, { kind: 'create-set' | 'grow-set' | 'destroy-set' | 'add-entry' | 'delete-entry' }>;
 type GrowSet = Extract<SetOp, { kind: 'grow-set' }>;
 

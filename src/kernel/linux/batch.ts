@@ -10,7 +10,6 @@ import { chunks, forEachSliced } from './slices.ts';
 /** Appends exactly one message for the item, and ends it. */
 export type WriteMessage<T> = (writer: MessageWriter, item: T) => void;
 
-/** The part of a connection that a batch uses. */
 export type BatchConnection = Pick<SocketConnection, 'sequence' | 'transact' | 'maxSegment' | 'receiveBuffer'>;
 
 /**

@@ -14,7 +14,7 @@ import {
   loadKubeConfig,
 } from '../kubeconfig/kube-config.ts';
 import { isReadable, JSON_TYPE } from '../protobuf/media-type.ts';
-import { RateLimit, type RateLimitOptions } from './rate-limit.ts';
+import { RateLimit, type RateLimitOptions } from '../../base/rate-limit.ts';
 import { RequestProgress } from './request-progress.ts';
 
 export interface ApiClientOptions extends KubeConfigOptions {
@@ -40,7 +40,6 @@ export interface ApiClientOptions extends KubeConfigOptions {
 
 export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH';
-  /** Path and query. */
   readonly path: string;
   readonly signal: AbortSignal;
   readonly body?: { readonly type: string; readonly text: string };

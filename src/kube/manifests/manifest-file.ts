@@ -26,7 +26,6 @@ export type ManifestFile =
     }
   | { readonly ok: false; readonly line: number; readonly column: number; readonly message: string };
 
-/** Returns a Service that has no cluster IP with one. */
 export type GiveClusterIp = (service: Service) => Service;
 
 interface Reading {

@@ -30,7 +30,6 @@ export class ListSplitter {
   #begun = false;
   #complete = false;
 
-  /** @param limit maximum number of bytes of an item */
   constructor(kind: string, limit: number, onItem: (raw: Buffer) => void) {
     this.#kind = kind;
     this.#limit = limit;

@@ -34,7 +34,6 @@ export interface NativeOptions {
   readonly fd?: number;
 }
 
-/** Properties of the addon's errors. */
 export interface NativeError {
   readonly operation: string;
   readonly errno: number;

@@ -1,6 +1,7 @@
-/** Lines of one kind that are written at once; each time REFILL_MS pass, one more. */
-const BURST = 30;
-const REFILL_MS = 10_000;
+import { RateLimit } from '../../base/rate-limit.ts';
+
+/** Lines of one kind that are written at once; every ten seconds, one more. */
+const LINES = { burst: 30, qps: 0.1 };
 
 /** Lines that were not written. */
 export interface HeldLines<T> {
@@ -9,9 +10,7 @@ export interface HeldLines<T> {
 }
 
 interface Kind<T> {
-  /** The number of lines that may be written, as of `at`. */
-  lines: number;
-  at: number;
+  readonly limit: RateLimit;
   held: HeldLines<T> | undefined;
 }
 
@@ -28,10 +27,7 @@ export class LogLimit<T> {
   /** Returns whether the line may be written. Otherwise, it is held: counted until `release`. */
   allows(name: string, line: T): boolean {
     const kind = this.#kindOf(name);
-    if (kind.held === undefined && kind.lines >= 1) {
-      kind.lines -= 1;
-      return true;
-    }
+    if (kind.held === undefined && this.#passes(kind)) return true;
     kind.held = { count: (kind.held?.count ?? 0) + 1, last: line };
     return false;
   }
@@ -42,12 +38,10 @@ export class LogLimit<T> {
    */
   release(): HeldLines<T>[] {
     const released: HeldLines<T>[] = [];
-    for (const name of this.#kinds.keys()) {
-      const kind = this.#kindOf(name);
-      if (kind.held === undefined || kind.lines < 1) continue;
+    for (const kind of this.#kinds.values()) {
+      if (kind.held === undefined || !this.#passes(kind)) continue;
       released.push(kind.held);
       kind.held = undefined;
-      kind.lines -= 1;
     }
     return released;
   }
@@ -58,16 +52,16 @@ export class LogLimit<T> {
     return false;
   }
 
+  #passes({ limit }: Kind<T>): boolean {
+    const now = this.#now();
+    const passes = limit.waitMs(now) === 0;
+    if (passes) limit.take(now);
+    return passes;
+  }
+
   /** The number of kinds is that of the statements that log, so none is ever removed. */
   #kindOf(name: string): Kind<T> {
-    const now = this.#now();
-    const known = this.#kinds.get(name);
-    if (known !== undefined) {
-      known.lines = Math.min(BURST, known.lines + (now - known.at) / REFILL_MS);
-      known.at = now;
-      return known;
-    }
-    const kind: Kind<T> = { lines: BURST, at: now, held: undefined };
+    const kind = this.#kinds.get(name) ?? { limit: new RateLimit(LINES, this.#now()), held: undefined };
     this.#kinds.set(name, kind);
     return kind;
   }

@@ -5,7 +5,6 @@ import { filterUnchanged } from './filter-unchanged.ts';
 import { anyUsable, isReady, readyElseDraining } from './readiness.ts';
 import { nearestEndpoints } from './topology.ts';
 
-/** The real servers of one port and family. */
 export interface Destinations {
   /** The real servers of the cluster IP. */
   readonly internal: readonly RealServer[];

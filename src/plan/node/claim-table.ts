@@ -29,7 +29,6 @@ export class ClaimTable<K, P> {
     this.#onMove = onMove;
   }
 
-  /** The number of keys that have an owner. */
   get size(): number {
     return this.#owners.size;
   }

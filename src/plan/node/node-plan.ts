@@ -48,7 +48,6 @@ export interface PlanChanges {
 
 /** What else a new plan affects, including services that won or lost a claim because of it. */
 export interface Consequences {
-  /** Whether the endpoints of any UDP port changed. */
   readonly udpChanged: boolean;
   /** Whether a health check port was added or removed, has a new owner, or has a different response. */
   readonly healthChecksChanged: boolean;
@@ -100,7 +99,6 @@ export class NodePlan {
     this.roles = roles;
   }
 
-  /** Replaces the set entries that depend on the node alone. */
   replaceNodeEntries(planned: readonly PlannedEntry[]): void {
     const entries = planned.filter(({ role }) => this.roles.includes(role));
     for (const entry of entries) this.#set(entry).add(entry, this.#recording);
@@ -299,7 +297,6 @@ export class NodePlan {
     this.#recording = false;
   }
 
-  /** Discards the recorded changes and resumes recording. */
   forgetChanges(): void {
     this.#recording = true;
     this.#touchedVirtualServers.clear();

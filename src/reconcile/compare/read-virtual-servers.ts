@@ -19,7 +19,6 @@ export async function readVirtualServers(
   return await readRealServers(kernel, [...(await kernel.findVirtualServers(ids)).values()], expected);
 }
 
-/** Reads the real servers of virtual servers that exist in the kernel. */
 export async function readRealServers(
   kernel: KernelReader,
   present: readonly VirtualServer[],

@@ -28,7 +28,6 @@ interface SetDifferences {
   readonly wrong: readonly WrongSet[];
 }
 
-/** The set whose entries deny. */
 export const DENYING: SetRole = 'LOAD-BALANCER-FW';
 
 /** Compares all sets of some families with the plan. Notes their capacities in `sizes`. */
@@ -69,7 +68,6 @@ function denyingLast(roles: readonly SetRole[]): readonly SetRole[] {
   return [...roles.filter((role) => role !== DENYING), ...roles.filter((role) => role === DENYING)];
 }
 
-/** Whether the plan has the entry of this operation. */
 export function isPlanned(plan: Pick<NodePlan, 'entries'>, { set, entry }: AddEntry | DeleteEntry): boolean {
   const role = SET_ROLES.find((each) => setName(each, set.family) === set.name);
   return role !== undefined && plan.entries(role, set.family).has(ipSetEntryKey(entry));

@@ -4,7 +4,6 @@ import { type IpAddress, isLinkLocal6 } from '../../base/ip.ts';
 import type { DesiredState } from './desired-state.ts';
 import { NODE_PORT_ADDRESS_SETS } from '../node/ownership.ts';
 
-/** Reads the addresses of this node's interfaces for the desired state. */
 export class InterfaceAddresses {
   readonly #kernel: Pick<KernelReader, 'findSets' | 'getNodeAddresses' | 'mode'>;
   readonly #desired: DesiredState;

@@ -1,17 +1,15 @@
+import { RateLimit } from '../../base/rate-limit.ts';
 import { counted } from '../../base/text/counted.ts';
 import { type NamespacedName, splitName } from '../../base/service/names.ts';
 import type { Log } from '../../observe/log/log.ts';
 import type { PlanWarning } from '../../plan/service-plan.ts';
 import type { Clock } from '../timing/clock.ts';
 
-/** Lines about Services of one namespace that are logged at once; each time REFILL_MS pass, one more. */
-const BURST = 20;
-const REFILL_MS = 10_000;
+/** Lines about Services of one namespace that are logged at once; every ten seconds, one more. */
+const LINES = { burst: 20, qps: 0.1 };
 
 interface Bucket {
-  /** The number of lines that may be logged, as of `at`. */
-  lines: number;
-  at: number;
+  readonly limit: RateLimit;
   /** The number of lines since the last one that were not logged. */
   omitted: number;
 }
@@ -38,35 +36,29 @@ export class WarningLog {
 
   #tell(level: 'warn' | 'info', service: NamespacedName, { reason, message }: PlanWarning): void {
     const { namespace } = splitName(service);
-    const bucket = this.#bucketOf(namespace);
-    if (bucket.lines < 1) {
+    const now = this.#clock.now();
+    const bucket = this.#bucketOf(namespace, now);
+    if (bucket.limit.waitMs(now) > 0) {
       bucket.omitted += 1;
       return;
     }
-    bucket.lines -= 1;
+    bucket.limit.take(now);
     if (bucket.omitted > 0) {
       this.#log.warn(`${counted(bucket.omitted, 'line')} about Services of namespace ${namespace} not logged`);
     }
     this.#log[level](message, { service, reason });
-    if (bucket.lines < 1 && bucket.omitted === 0) {
+    if (bucket.limit.waitMs(now) > 0 && bucket.omitted === 0) {
       this.#log.warn(`too many warnings about Services of namespace ${namespace}: run explain for one of them`);
     }
     bucket.omitted = 0;
   }
 
-  #bucketOf(namespace: string): Bucket {
-    const now = this.#clock.now();
+  #bucketOf(namespace: string, now: number): Bucket {
     const known = this.#buckets.get(namespace);
-    if (known !== undefined) return refill(known, now);
-    for (const [name, bucket] of this.#buckets) if (refill(bucket, now).lines === BURST) this.#buckets.delete(name);
-    const bucket = { lines: BURST, at: now, omitted: 0 };
+    if (known !== undefined) return known;
+    for (const [name, { limit }] of this.#buckets) if (limit.isFull(now)) this.#buckets.delete(name);
+    const bucket = { limit: new RateLimit(LINES, now), omitted: 0 };
     this.#buckets.set(namespace, bucket);
     return bucket;
   }
-}
-
-function refill(bucket: Bucket, now: number): Bucket {
-  bucket.lines = Math.min(BURST, bucket.lines + (now - bucket.at) / REFILL_MS);
-  bucket.at = now;
-  return bucket;
 }

@@ -11,14 +11,12 @@ export const NO_SETTINGS: NodeSettings = { sysctls: [], timeouts: { tcp: 0, tcpF
 
 /** A setting that is not as wanted. */
 export interface SettingDifference {
-  /** The command that sets it. */
   readonly command: string;
   /** The old and the new value, for the log. */
   readonly text: string;
   readonly restore: (kernel: Kernel) => Promise<unknown>;
 }
 
-/** Returns which sysctls and IPVS timeouts are not as wanted. */
 export async function differingSettings(
   kernel: Pick<KernelReader, 'getSysctl' | 'getIpvsTimeouts'>,
   { sysctls, timeouts }: NodeSettings,

@@ -24,7 +24,6 @@ const NONE: ReadonlySet<IpAddress> = new Set();
 /** Number of a Pod's addresses that a message names: it may give itself thousands. */
 const SHOWN_ADDRESSES = 2;
 
-/** The findings of one run. */
 interface Findings extends SettledOwners {
   /** Interfaces of the node: to all Pods, and to those that have something of ours although no Service asks for it. */
   readonly seen: Set<string>;

@@ -18,7 +18,6 @@ export interface PreviewCommand {
   readonly known?: KnownDifference;
 }
 
-/** Returns a command that passes lines to a program. */
 export function withInput(program: string, lines: string): string {
   return `${program} <<'END'\n${lines}${lines.endsWith('\n') ? '' : '\n'}END`;
 }

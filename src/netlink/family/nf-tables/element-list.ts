@@ -32,7 +32,6 @@ export class ElementList implements Iterable<NftElement> {
   /** The pattern before that one, because beginnings and ends of intervals alternate. */
   #otherPattern: Pattern | undefined;
 
-  /** The number of elements. */
   get size(): number {
     return this.#size;
   }

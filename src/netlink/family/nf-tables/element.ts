@@ -91,7 +91,6 @@ export const NFT_ELEMENTS = table({
   elements: optional('NFTA_SET_ELEM_LIST_ELEMENTS', 3, elementList),
 });
 
-/** Elements of one set. */
 export interface NftElements {
   readonly table: string;
   readonly set: string;
@@ -114,7 +113,6 @@ export function getElement(writer: MessageWriter, family: IpFamily, element: Nft
   return writeNft(writer, NFT_MSG_GETSETELEM, family, NFT_ELEMENTS, element);
 }
 
-/** Writes a request for all elements of a set. */
 export function dumpElements(writer: MessageWriter, family: IpFamily, { table: of, set }: NftElements): number {
   beginNft(writer, NFT_MSG_GETSETELEM, family);
   encode(writer, NFT_ELEMENTS, { table: of, set });

@@ -34,7 +34,6 @@ export function beginNft(writer: MessageWriter, message: number, family: IpFamil
   beginMessage(writer, nftType(message), NETFILTER, { nfgen_family: addressFamily(family) }, flags);
 }
 
-/** Writes a message with the attributes of `value`. */
 export function writeNft<R extends Rows>(
   writer: MessageWriter,
   message: number,

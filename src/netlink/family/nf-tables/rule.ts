@@ -49,7 +49,6 @@ export const NFT_RULE = table({
   userData: optional('NFTA_RULE_USERDATA', 7, copied),
 });
 
-/** A rule to add. */
 export interface NftRule {
   readonly table: string;
   readonly chain: string;

@@ -33,7 +33,6 @@ export const NFT_SET = table({
   userData: optional('NFTA_SET_USERDATA', 13, copied),
 });
 
-/** A set or a map. */
 export interface NftSet {
   readonly table: string;
   readonly name: string;

@@ -41,7 +41,6 @@ export function deleteTable(writer: MessageWriter, family: IpFamily, name: strin
 
 const NFT_NAME = table({ name: NFT_TABLE.rows.name });
 
-/** Writes a request for the tables of one family. */
 export function dumpTables(writer: MessageWriter, family: IpFamily): number {
   beginNft(writer, NFT_MSG_GETTABLE, family);
   return writer.endDump();

@@ -15,7 +15,6 @@ export interface InterfaceAddress {
   readonly prefix: number;
 }
 
-/** An address to add. */
 export interface NewInterfaceAddress extends InterfaceAddress {
   /** IFA_F_* below 0x100; default none. */
   readonly flags?: number;

@@ -6,7 +6,6 @@ import { beginMessage, header, readHeader } from '../../codec/header.ts';
 import { address, raw, text, u32, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 
-/** A network interface. */
 export interface Link {
   readonly index: number;
   readonly name: string;

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { RateLimit } from '../../../../src/kube/api/rate-limit.ts';
+import { RateLimit } from '../../../src/base/rate-limit.ts';
 
 test('a burst is sent immediately, further requests at the configured rate', () => {
   const limit = new RateLimit({ qps: 5, burst: 3 }, 0);
