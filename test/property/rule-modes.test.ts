@@ -5,12 +5,13 @@ import { FakeIptables } from '../fake-kernel/fake-iptables.ts';
 import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import { FakeNftTable } from '../fake-kernel/fake-nft-table.ts';
 import { type Plane, iptablesPlane, nftablesPlane } from '../fake-kernel/planes.ts';
+import { wishes } from '../faults/play.ts';
 import { anyEvent } from '../support/histories.ts';
 import { kernelText } from '../support/kernel-text.ts';
 import { listed } from '../support/objects.ts';
 import { NODE, reconcilingIn, startOn } from '../support/on-plane.ts';
 
-jest.setTimeout(120_000);
+jest.setTimeout(600_000);
 
 interface Watched {
   readonly plane: Plane;
@@ -62,7 +63,7 @@ describe.each(['nftables', 'iptables'] as const)('%s mode under random histories
         expect(plane.writes()).toBe(writes);
         await run.reconciler.stop();
       }),
-      { numRuns: 40 },
+      { numRuns: wishes(40).histories },
     );
   });
 });
