@@ -8,24 +8,21 @@ import type { VirtualServer, VirtualServerId } from '../state/virtual-server.ts'
  */
 const NOT_ROTATED: ReadonlySet<string> = new Set(['sh', 'dh', 'mh', 'random']);
 
+/** Returns the real servers to add to a virtual server, which are sorted, in the order to add them. */
+export type AddingOrder = (virtualServer: VirtualServer, sorted: readonly RealServer[]) => readonly RealServer[];
+
 /**
- * Orders the additions of real servers. The kernel inserts each new real server at the head of its list, where rr
- * starts. If all nodes used the same order, the first connection of every node would go to the same endpoint. Each node
- * therefore rotates the sorted list by a hash of its name and the virtual server.
+ * Returns the order of a node. The kernel inserts each new real server at the head of its list, where rr starts. If all
+ * nodes used the same order, the first connection of every node would go to the same endpoint. Each node therefore
+ * rotates the sorted list by a hash of its name and the virtual server.
  */
-export class AddingOrder {
-  readonly #seed: number;
-
-  constructor({ nodeName }: { readonly nodeName: string }) {
-    this.#seed = hashText(nodeName);
-  }
-
-  /** Returns the real servers to add to a virtual server in this node's order. */
-  arrange(virtualServer: VirtualServer, sorted: readonly RealServer[]): readonly RealServer[] {
+export function addingOrder({ nodeName }: { readonly nodeName: string }): AddingOrder {
+  const seed = hashText(nodeName);
+  return (virtualServer, sorted) => {
     if (NOT_ROTATED.has(virtualServer.scheduler) || sorted.length < 2) return sorted;
-    const offset = mix(this.#seed, virtualServer) % sorted.length;
+    const offset = mix(seed, virtualServer) % sorted.length;
     return [...sorted.slice(offset), ...sorted.slice(0, offset)];
-  }
+  };
 }
 
 /** Returns the 32-bit FNV-1a hash. */

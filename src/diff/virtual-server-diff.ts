@@ -73,8 +73,7 @@ function diffRealServers(
     else if (!hasSameServerSettings(known, realServer))
       ops.push({ kind: 'edit-real-server', id, realServer: keepTunnel(realServer, known) });
   }
-  for (const realServer of order.arrange(wanted.virtualServer, missing))
-    ops.push({ kind: 'add-real-server', id, realServer });
+  for (const realServer of order(wanted.virtualServer, missing)) ops.push({ kind: 'add-real-server', id, realServer });
   // Usually there is no surplus, which comparing the counts shows.
   if (current.size === differing.wanted.length - missing.length) {
     ledger.keepOnly(id);

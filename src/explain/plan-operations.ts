@@ -1,4 +1,4 @@
-import { AddingOrder } from '../diff/adding-order.ts';
+import { addingOrder } from '../diff/adding-order.ts';
 import { READ_ONLY_LEDGER } from '../diff/drain.ts';
 import { diffVirtualServer } from '../diff/virtual-server-diff.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
@@ -20,7 +20,7 @@ export function planOperations(plan: NodePlan, config: PlanConfig): Transaction 
       for (const { entry } of entries.values()) tx.push({ kind: 'add-entry', set, entry });
     }
   }
-  const context = { order: new AddingOrder(config), ledger: READ_ONLY_LEDGER, now: 0 };
+  const context = { order: addingOrder(config), ledger: READ_ONLY_LEDGER, now: 0 };
   for (const wanted of plan.virtualServers()) {
     diffVirtualServer(wanted.virtualServer, wanted, undefined, context, tx);
   }

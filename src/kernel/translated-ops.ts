@@ -4,7 +4,12 @@ import type { ProxyMode } from '../base/proxy-mode.ts';
 import type { IpSet } from '../state/ip-set.ts';
 import { type EntryOp, type Op, type ServerOp, familyOfOp, virtualServerOf } from '../state/op.ts';
 import { type OpFailure, failureOf } from '../state/outcome.ts';
-import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
+import {
+  type VirtualServerId,
+  type VirtualServerKey,
+  virtualServerKey,
+  virtualServerId,
+} from '../state/virtual-server.ts';
 
 /** The operations of a mode that translates addresses. */
 export interface TranslatedOps {
@@ -52,8 +57,7 @@ export function byVirtualServer(all: Iterable<ServerOp>): readonly ServerOps[] {
     if (virtualServerOf(op) !== last) {
       last = virtualServerOf(op);
       const key = virtualServerKey(last);
-      const { address, port, protocol } = last;
-      const known = found.get(key) ?? { id: { address, port, protocol }, ops: [] };
+      const known = found.get(key) ?? { id: virtualServerId(last), ops: [] };
       found.set(key, known);
       ({ ops } = known);
     }

@@ -3,7 +3,7 @@ import { sortedUnique } from '../base/sorted-unique.ts';
 import { EMPTY, trimCapacity } from '../base/trim-capacity.ts';
 import { compareText } from '../base/text/compare-text.ts';
 import { type IpAddress, type IpFamily, compareIp } from '../base/ip.ts';
-import { compareVirtualServer } from '../state/virtual-server.ts';
+import { compareVirtualServer, virtualServerId } from '../state/virtual-server.ts';
 import { CLAIM_RANK } from './claim-rank.ts';
 import { filterUnchanged } from './endpoint/filter-unchanged.ts';
 import type {
@@ -113,8 +113,7 @@ export class PlanDraft {
     const udp: PlannedUdp[] = [];
     for (const planned of virtualServers) {
       const answering = this.#answering.get(planned);
-      const { address, port, protocol } = planned.virtualServer;
-      if (answering !== undefined) udp.push({ id: { address, port, protocol }, answering });
+      if (answering !== undefined) udp.push({ id: virtualServerId(planned.virtualServer), answering });
     }
     return trimCapacity(udp);
   }

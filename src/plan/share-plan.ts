@@ -1,7 +1,7 @@
 import { hasSameTraits } from '../state/address-traits.ts';
 import { formatEncapsulation } from '../base/service/service-requests.ts';
 import { EMPTY } from '../base/trim-capacity.ts';
-import { type RealServer, hasSameIdentity, hasSameServerSettings } from '../state/real-server.ts';
+import { hasSameIdentity, isSameServer } from '../state/real-server.ts';
 import { compareVirtualServer, hasSameSettings } from '../state/virtual-server.ts';
 import { compareEntry } from './entry-order.ts';
 import type {
@@ -52,7 +52,7 @@ function samePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): boolean 
     a.portName === b.portName &&
     a.drainTimeout === b.drainTimeout &&
     sameDirect(a.direct, b.direct) &&
-    sameElements(a.realServers, b.realServers, sameRealServer)
+    sameElements(a.realServers, b.realServers, isSameServer)
   );
 }
 
@@ -65,10 +65,6 @@ function sameDirect(a: PlannedVirtualServer['direct'], b: PlannedVirtualServer['
   );
 }
 
-function sameRealServer(a: RealServer, b: RealServer): boolean {
-  return hasSameIdentity(a, b) && hasSameServerSettings(a, b);
-}
-
 function sameHairpin(a: PlannedHairpin, b: PlannedHairpin): boolean {
   return (
     a.portName === b.portName && a.protocol === b.protocol && sameElements(a.endpoints, b.endpoints, hasSameIdentity)
@@ -76,7 +72,7 @@ function sameHairpin(a: PlannedHairpin, b: PlannedHairpin): boolean {
 }
 
 function sameUdp(a: PlannedUdp, b: PlannedUdp): boolean {
-  return compareVirtualServer(a.id, b.id) === 0 && sameElements(a.answering, b.answering, sameRealServer);
+  return compareVirtualServer(a.id, b.id) === 0 && sameElements(a.answering, b.answering, isSameServer);
 }
 
 function sameLocalNodePort(a: PlannedLocalNodePort, b: PlannedLocalNodePort): boolean {
@@ -85,7 +81,7 @@ function sameLocalNodePort(a: PlannedLocalNodePort, b: PlannedLocalNodePort): bo
     a.portName === b.portName &&
     a.scheduler === b.scheduler &&
     a.affinitySeconds === b.affinitySeconds &&
-    sameElements(a.realServers, b.realServers, sameRealServer)
+    sameElements(a.realServers, b.realServers, isSameServer)
   );
 }
 

@@ -1,6 +1,6 @@
 import { familyOf } from '../base/ip.ts';
-import { hasSameIdentity, hasSameServerSettings } from '../state/real-server.ts';
-import { type VirtualServerId, hasSameList } from '../state/virtual-server.ts';
+import { isSameServer } from '../state/real-server.ts';
+import { type VirtualServerId, hasSameList, virtualServerId } from '../state/virtual-server.ts';
 import { CLAIM_RANK } from './claim-rank.ts';
 import type { PlannedVirtualServer } from './service-plan.ts';
 import { sameElements } from './share-plan.ts';
@@ -42,14 +42,12 @@ function sameLists(ofPort: readonly PlannedVirtualServer[]): readonly (readonly 
 }
 
 function hasSameServers({ realServers: a }: PlannedVirtualServer, { realServers: b }: PlannedVirtualServer): boolean {
-  return (
-    a === b || sameElements(a, b, (one, other) => hasSameIdentity(one, other) && hasSameServerSettings(one, other))
-  );
+  return a === b || sameElements(a, b, isSameServer);
 }
 
 function withList(planned: PlannedVirtualServer, lender: VirtualServerId | undefined): PlannedVirtualServer {
   const { list: before, ...virtualServer } = planned.virtualServer;
-  const list = lender && { address: lender.address, port: lender.port, protocol: lender.protocol };
+  const list = lender && virtualServerId(lender);
   if (hasSameList({ list: before }, { list })) return planned;
   return { ...planned, virtualServer: list === undefined ? virtualServer : { ...virtualServer, list } };
 }

@@ -1,6 +1,6 @@
 import { doublingDelay } from '../base/backoff.ts';
 import { Yielder } from '../base/yielder.ts';
-import { AddingOrder } from '../diff/adding-order.ts';
+import { addingOrder } from '../diff/adding-order.ts';
 import { differingOperations } from '../explain/difference/difference-reply.ts';
 import { knownDifferences } from '../explain/difference/explained-by-kube-proxy.ts';
 import type { PlannedOperation } from '../explain/replies.ts';
@@ -78,7 +78,7 @@ export class Shadow implements Questioned {
       clock,
       cluster,
       settings,
-      order: new AddingOrder(config),
+      order: addingOrder(config),
       written: new Set(),
       unmarkedAddresses: () => this.#addresses.unmarked,
       refresh: () => this.#replan(),

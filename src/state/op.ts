@@ -4,7 +4,7 @@ import { type IpAddress, type IpFamily, familyOf, formatIp } from '../base/ip.ts
 import type { IpSet, IpSetEntry } from './ip-set.ts';
 import { formatIpSetEntry } from './ip-set.ts';
 import { type RealServer, formatRealServer, serverSettingsText } from './real-server.ts';
-import { type VirtualServer, type VirtualServerId, formatVirtualServer } from './virtual-server.ts';
+import { type VirtualServer, type VirtualServerId, formatVirtualServer, virtualServerId } from './virtual-server.ts';
 
 /**
  * A change to one kernel object. Operations are idempotent: adding an existing object or deleting a missing one
@@ -36,6 +36,10 @@ export type Op =
   | { readonly kind: 'delete-route'; readonly cidr: Cidr; readonly source?: IpAddress };
 
 export type OpKind = Op['kind'];
+
+export function deletionOfServer(id: VirtualServerId): Op {
+  return { kind: 'delete-virtual-server', id: virtualServerId(id) };
+}
 
 /** A change to a virtual server or its real servers. */
 export type ServerOp = Extract<Op, { readonly virtualServer: VirtualServer } | { readonly id: VirtualServerId }>;

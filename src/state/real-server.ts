@@ -74,6 +74,10 @@ export function hasSameServerSettings(a: RealServer, b: RealServer): boolean {
   );
 }
 
+export function isSameServer(a: RealServer, b: RealServer): boolean {
+  return hasSameIdentity(a, b) && hasSameServerSettings(a, b);
+}
+
 /**
  * Compares tunnels of wanted real servers. Without the method tunnel, a tunnel only serves earlier connections (see
  * keepTunnel).

@@ -10,6 +10,11 @@ export interface VirtualServerId {
   readonly protocol: Protocol;
 }
 
+/** Returns only what identifies a virtual server, for what is kept. */
+export function virtualServerId({ address, port, protocol }: VirtualServerId): VirtualServerId {
+  return { address, port, protocol };
+}
+
 /** Flags of a virtual server. linux/ip_vs.h: IP_VS_SVC_F_*. */
 export const VS_PERSISTENT = 0x0001;
 /** Set by the kernel on every virtual server; never part of the wanted state. */

@@ -6,7 +6,7 @@ import type { LoadResult, ProbeResult } from '../bed/agent-protocol.ts';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Kept, Namespace } from '../bed/namespace.ts';
-import { AddingOrder } from '../../src/diff/adding-order.ts';
+import { addingOrder } from '../../src/diff/adding-order.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { real, virtualServer } from '../support/state.ts';
 import {
@@ -152,7 +152,7 @@ describe('a rolling update', () => {
     await publish(herd, endpoints(all));
     await taking(herd, all);
     const additions = all.map((pod) => real(podAddress(0, pod).v4, 1, POD_PORT));
-    const order = new AddingOrder({ nodeName: 'node-0' }).arrange(
+    const order = addingOrder({ nodeName: 'node-0' })(
       { ...virtualServer(herd.clusterIp.v4, SERVICE_PORT), scheduler: 'rr' },
       additions,
     );

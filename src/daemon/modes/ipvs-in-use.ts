@@ -3,7 +3,7 @@ import { IP_FAMILIES, type IpAddress, type IpFamily, familyOf, isLinkLocal6, par
 import { deletionOf } from '../../diff/route-diff.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { hostPrefix } from '../../state/bound-address.ts';
-import type { Op } from '../../state/op.ts';
+import { type Op, deletionOfServer } from '../../state/op.ts';
 import { Transaction } from '../../state/transaction.ts';
 import { type VirtualServer, virtualServerKey } from '../../state/virtual-server.ts';
 import { ownedVirtualServers } from './remove-own.ts';
@@ -48,10 +48,7 @@ export async function removeIdle(
   const ops: Op[] = [
     ...bound.filter((address) => !isNeeded(hostCidr(address))).map(unbinding),
     ...routes.filter(({ cidr }) => !isNeeded(cidr)).map(deletionOf),
-    ...idle.map(({ address, port, protocol }): Op => ({
-      kind: 'delete-virtual-server',
-      id: { address, port, protocol },
-    })),
+    ...idle.map(deletionOfServer),
   ];
   await kernel.apply(new Transaction(ops));
   return { virtualServers: busy.size, addresses: needed.size };

@@ -9,7 +9,7 @@ import type { Log } from '../../observe/log/log.ts';
 import { rulesToRemove } from '../../plan/ipvs/plan-rules.ts';
 import { SET_ROLES, setName } from '../../state/set-roles.ts';
 import { NODE_PORT_ADDRESS_SETS, Ownership } from '../../reconcile/node/ownership.ts';
-import { type Op, countsInWords, firstInWords } from '../../state/op.ts';
+import { type Op, countsInWords, firstInWords, deletionOfServer } from '../../state/op.ts';
 import { formatFailure } from '../../state/outcome.ts';
 import type { RuleSet } from '../../state/rules/rule-set.ts';
 import { Transaction } from '../../state/transaction.ts';
@@ -79,10 +79,7 @@ async function leftovers(kernel: Kernel, config: ProxyConfig, hasIpvs: boolean):
     .map(({ entries: _entries, ...set }) => ({ kind: 'destroy-set', set }));
   for (const route of await kernel.getLocalRoutes()) if (route.ours) ops.push(deletionOf(route));
   if (!hasIpvs) return ops;
-  for (const { address, port, protocol } of await ownedVirtualServers(kernel, config.excludeCidrs)) {
-    ops.push({ kind: 'delete-virtual-server', id: { address, port, protocol } });
-  }
-  return ops;
+  return [...ops, ...(await ownedVirtualServers(kernel, config.excludeCidrs)).map(deletionOfServer)];
 }
 
 /** Returns the virtual servers of this proxy or of kube-proxy. */

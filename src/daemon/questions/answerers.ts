@@ -16,7 +16,7 @@ import { QuestionError, requireIpvs } from './question-error.ts';
 import { servicesReply } from './services-reply.ts';
 import { type SupportParts, supportReply } from './support-reply.ts';
 import { withSilent } from './silent-replies.ts';
-import { SharedRules } from './shared-rules.ts';
+import { sharedRules } from './shared-rules.ts';
 import { type TrafficKernel, trafficReply } from './traffic.ts';
 import { watchGap } from './watch-gap.ts';
 
@@ -32,7 +32,7 @@ export interface AnswererOptions extends Omit<StatusParts, 'reconciler' | 'kerne
 /** Returns the functions that answer the query socket, by path. */
 export function answerers(options: AnswererOptions): Readonly<Record<string, Answerer>> {
   const { node, mode, reconciler, kernel } = options;
-  const shared = new SharedRules(kernel);
+  const compare = sharedRules(kernel);
   /** Kernel state that was read before the question arrived may be outdated. */
   const asked = async (askedAt: number): Promise<Questioned> => {
     const found = started();
@@ -53,7 +53,7 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
     '/v1/service': async (query, _signal, askedAt) => {
       const name = askedService(query);
       const found = await asked(askedAt);
-      const reply = await found.answers.service(name, (rules) => shared.compare(rules, askedAt));
+      const reply = await found.answers.service(name, (rules) => compare(rules, askedAt));
       return withObserved(reply ?? unknownService(node, name), name, found.plan, options);
     },
     '/v1/address': async (query, _signal, askedAt) => {
@@ -65,7 +65,7 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       const at = query.get('at');
       const target = at === null ? askedService(query) : askedAddress(at);
       const { answers } = await asked(askedAt);
-      const reply = await answers.packet(from, target, (rules) => shared.compare(rules, askedAt));
+      const reply = await answers.packet(from, target, (rules) => compare(rules, askedAt));
       if ('problem' in reply) throw new QuestionError(400, reply.problem);
       return reply;
     },

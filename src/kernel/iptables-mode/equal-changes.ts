@@ -1,6 +1,6 @@
 import type { ServerOp } from '../../state/op.ts';
 import { type AppliedOps, type ServiceState, applyServiceOps } from '../service-ops.ts';
-import { hasSameIdentity, hasSameServerSettings } from '../../state/real-server.ts';
+import { isSameServer } from '../../state/real-server.ts';
 import { hasSameSettings } from '../../state/virtual-server.ts';
 import { sortedEndpoints } from './proxy-state.ts';
 
@@ -49,5 +49,5 @@ function doesSame(a: ServerOp, b: ServerOp): boolean {
     return 'virtualServer' in a && 'virtualServer' in b && hasSameSettings(a.virtualServer, b.virtualServer);
   }
   if (!('realServer' in a && 'realServer' in b)) return true;
-  return hasSameIdentity(a.realServer, b.realServer) && hasSameServerSettings(a.realServer, b.realServer);
+  return isSameServer(a.realServer, b.realServer);
 }

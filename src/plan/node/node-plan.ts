@@ -9,6 +9,7 @@ import {
   borrows,
   hasSameSettings,
   virtualServerKey,
+  virtualServerId,
 } from '../../state/virtual-server.ts';
 import { PlannedSet, type PlannedSetEntries } from '../ipvs/planned-set.ts';
 import type {
@@ -304,9 +305,9 @@ export class NodePlan {
     for (const set of this.#sets.values()) set.forgetChanges();
   }
 
-  #rememberVirtualServer(key: VirtualServerKey, { address, port, protocol }: VirtualServerId): void {
+  #rememberVirtualServer(key: VirtualServerKey, id: VirtualServerId): void {
     if (!this.#recording || this.#touchedVirtualServers.has(key)) return;
-    this.#touchedVirtualServers.set(key, { id: { address, port, protocol }, before: this.virtualServer(key) });
+    this.#touchedVirtualServers.set(key, { id: virtualServerId(id), before: this.virtualServer(key) });
   }
 
   #countAddress(address: IpAddress, difference: 1 | -1): void {

@@ -9,7 +9,7 @@ import type { NodePlan } from '../../plan/node/node-plan.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import type { BoundAddress } from '../../state/bound-address.ts';
 import { TWIN_PREFIX } from '../../state/ip-set.ts';
-import type { Op } from '../../state/op.ts';
+import { type Op, deletionOfServer } from '../../state/op.ts';
 import { Transaction } from '../../state/transaction.ts';
 import { type VirtualServer, borrows, virtualServerKey } from '../../state/virtual-server.ts';
 import type { DesiredState } from '../desired/desired-state.ts';
@@ -158,11 +158,9 @@ async function deletionsOf(
 ): Promise<readonly Op[]> {
   const ops: Op[] = [];
   for (const found of mayChange ? (await kernel.findVirtualServers(surplus)).values() : surplus) {
-    const { address, port, protocol } = found;
-    const id = { address, port, protocol };
-    if (plan.virtualServer(virtualServerKey(id)) !== undefined) continue;
-    ledger.keepOnly(id);
-    ops.push({ kind: 'delete-virtual-server', id });
+    if (plan.virtualServer(virtualServerKey(found)) !== undefined) continue;
+    ledger.keepOnly(found);
+    ops.push(deletionOfServer(found));
     if (yielder.due) await yielder.yieldIfDue();
   }
   return ops;

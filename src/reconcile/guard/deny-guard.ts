@@ -5,7 +5,7 @@ import type { NodePlan } from '../../plan/node/node-plan.ts';
 import type { PlannedEntry } from '../../plan/service-plan.ts';
 import { plannedSet, setName } from '../../state/set-roles.ts';
 import { hasSameType, ipSetEntryKey } from '../../state/ip-set.ts';
-import type { Op } from '../../state/op.ts';
+import { type Op, deletionOfServer } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
 import { Transaction } from '../../state/transaction.ts';
 import {
@@ -65,7 +65,7 @@ async function applyWhole(kernel: Kernel, tx: Transaction, withdraw: boolean): P
   );
   if (!withdraw || edits.length === 0) return outcome;
   const found = await kernel.findVirtualServers(edits).catch(() => new Map<VirtualServerKey, VirtualServer>());
-  const deletions = edits.filter((server) => !isRestricted(found.get(virtualServerKey(server)))).map(deletionOf);
+  const deletions = edits.filter((server) => !isRestricted(found.get(virtualServerKey(server)))).map(deletionOfServer);
   if (deletions.length === 0) return outcome;
   const withdrawn = await kernel.apply(new Transaction(deletions));
   return { ...outcome, failures: [...outcome.failures, ...withdrawn.failures] };
@@ -132,7 +132,7 @@ async function applyInStages(
     stages.failures.push({ op: { kind: 'add-virtual-server', virtualServer }, errno: 0, ...WITHHELD });
   }
   const rest = tx.filter((op) => !isBeforeVirtualServers(op) && !serves(op, undenied));
-  if (withdraw) rest.add(withheld.map(deletionOf));
+  if (withdraw) rest.add(withheld.map(deletionOfServer));
   await stages.apply(rest);
   return stages;
 }
@@ -164,10 +164,6 @@ function additionsOf({ set, entries }: Extract<Op, { kind: 'grow-set' }>): reado
 
 function planned(plan: RestrictedPlan, keys: ReadonlySet<VirtualServerKey>): readonly VirtualServer[] {
   return Array.from(keys).flatMap((key) => plan.virtualServer(key)?.virtualServer ?? []);
-}
-
-function deletionOf({ address, port, protocol }: VirtualServer): Op {
-  return { kind: 'delete-virtual-server', id: { address, port, protocol } };
 }
 
 const WITHHELD = { code: 'WITHHELD', text: 'not served, because its source ranges could not be enforced' };

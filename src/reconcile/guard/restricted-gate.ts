@@ -5,6 +5,7 @@ import {
   type VirtualServerKey,
   formatVirtualServer,
   virtualServerKey,
+  virtualServerId,
 } from '../../state/virtual-server.ts';
 import type { Log } from '../../observe/log/log.ts';
 import { denyOf } from './deny-guard.ts';
@@ -54,8 +55,7 @@ export class RestrictedGate {
       const key = virtualServerKey(virtualServer);
       if (denyOf(plan, virtualServer) === undefined || (kind === 'change' && this.#open.has(key))) continue;
       withheld.add(key);
-      const { address, port, protocol } = virtualServer;
-      if (!this.#open.has(key) && !this.#waiting.has(key)) found.push({ address, port, protocol });
+      if (!this.#open.has(key) && !this.#waiting.has(key)) found.push(virtualServerId(virtualServer));
     }
     if (withheld.size === 0) return tx;
     this.#withhold(found, kind);

@@ -1,5 +1,5 @@
 import type { Cidr } from '../../base/cidr.ts';
-import { AddingOrder } from '../../diff/adding-order.ts';
+import { addingOrder } from '../../diff/adding-order.ts';
 import { DrainLedger } from '../../diff/drain.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { SetKey } from '../../plan/node/node-plan.ts';
@@ -56,7 +56,7 @@ export function syncParts(options: SyncPartsOptions, { requestChange, ...timing 
   const addresses = new InterfaceAddresses(kernel, desired);
   const schedule = new Schedule(clock, syncPeriodMs);
   const retries = new RetryQueue(syncPeriodMs);
-  const order = new AddingOrder(config);
+  const order = addingOrder(config);
   const ledger = new DrainLedger(drainTimeoutMs);
   const known = new KnownServers(kernel.mode, ledger, (id) => retries.isFailing(id), options.readUpTo);
   const written = new Set<VirtualServerKey>();

@@ -2,6 +2,10 @@ import { formatCidr } from '../../base/cidr.ts';
 import { PROTOCOL_NUMBER } from '../../base/protocol.ts';
 import type { LocalDetector, RuleSettings } from './rule-settings.ts';
 
+export function hexMark(mark: number): string {
+  return `0x${(mark >>> 0).toString(16)}`;
+}
+
 /**
  * Returns the rules of iptables, as arguments, that masquerade what these arguments match. --to-ports requires a protocol with
  * ports, so each protocol has a rule.

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { AddingOrder } from '../../../src/diff/adding-order.ts';
+import { addingOrder } from '../../../src/diff/adding-order.ts';
 import { DrainLedger } from '../../../src/diff/drain.ts';
 import { diffVirtualServer } from '../../../src/diff/virtual-server-diff.ts';
 import { formatRealServer } from '../../../src/state/real-server.ts';
@@ -16,7 +16,7 @@ function added(nodeName: string, id: VirtualServerId, scheduler = 'rr', found: r
   const settings = { ...virtualServer('10.96.0.10', 80), ...id, scheduler };
   const realServers = found.map((text) => observed(text, 1));
   const tx = new Transaction();
-  const context = { order: new AddingOrder({ nodeName }), ledger: new DrainLedger(0), now: 0 };
+  const context = { order: addingOrder({ nodeName }), ledger: new DrainLedger(0), now: 0 };
   const wanted = { virtualServer: settings, realServers: ENDPOINTS };
   diffVirtualServer(id, wanted, found.length === 0 ? undefined : { virtualServer: settings, realServers }, context, tx);
   return tx.of('add-real-server').map(({ realServer }) => formatRealServer(realServer));

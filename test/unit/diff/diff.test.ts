@@ -12,11 +12,11 @@ import { PHASES, Transaction } from '../../../src/state/transaction.ts';
 import { FORWARDING, type ObservedRealServer } from '../../../src/state/real-server.ts';
 import { VS_PERSISTENT } from '../../../src/state/virtual-server.ts';
 import { address, observed, real, virtualServer, vsId } from '../../support/state.ts';
-import { AddingOrder } from '../../../src/diff/adding-order.ts';
+import { addingOrder } from '../../../src/diff/adding-order.ts';
 
 const ID = vsId('10.96.0.1', 80);
 const VS = { ...virtualServer('10.96.0.1', 80), scheduler: 'sh' };
-const ORDER = new AddingOrder({ nodeName: 'node-a' });
+const ORDER = addingOrder({ nodeName: 'node-a' });
 
 function words(ops: Iterable<Op>): string[] {
   return Array.from(ops, formatOp);

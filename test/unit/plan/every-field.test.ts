@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { parseCidr } from '../../../src/base/cidr.ts';
-import { AddingOrder } from '../../../src/diff/adding-order.ts';
+import { addingOrder } from '../../../src/diff/adding-order.ts';
 import { READ_ONLY_LEDGER } from '../../../src/diff/drain.ts';
 import { type WantedVirtualServer, diffVirtualServer } from '../../../src/diff/virtual-server-diff.ts';
 import type { Op } from '../../../src/state/op.ts';
@@ -264,7 +264,7 @@ describe('a virtual server is not in force if it differs in', () => {
         VS,
         each,
         have,
-        { order: new AddingOrder({ nodeName: '' }), ledger: READ_ONLY_LEDGER, now: 0 },
+        { order: addingOrder({ nodeName: '' }), ledger: READ_ONLY_LEDGER, now: 0 },
         ops,
       );
       return ops;

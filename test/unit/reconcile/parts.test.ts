@@ -16,7 +16,7 @@ import type { OpFailure } from '../../../src/state/outcome.ts';
 import { virtualServerKey } from '../../../src/state/virtual-server.ts';
 import { FakeClock, PLAN_CONFIG } from '../../support/reconciling.ts';
 import { address, portOf, real, vsId } from '../../support/state.ts';
-import { AddingOrder } from '../../../src/diff/adding-order.ts';
+import { addingOrder } from '../../../src/diff/adding-order.ts';
 
 describe('SyncTimer', () => {
   function timer(minPeriodMs: number): {
@@ -203,7 +203,7 @@ describe('changeOps', () => {
         warnings: [],
       });
       const changes = plan.takeChanges();
-      const context = { order: new AddingOrder(PLAN_CONFIG), ledger: new DrainLedger(0), now: 0 };
+      const context = { order: addingOrder(PLAN_CONFIG), ledger: new DrainLedger(0), now: 0 };
       const tx = await changeOps(plan, changes, new Map(), sizes, context, new Yielder());
       return [...tx].map(({ kind }) => kind);
     };

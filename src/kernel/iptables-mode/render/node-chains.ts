@@ -1,9 +1,9 @@
 import type { IpAddress } from '../../../base/ip.ts';
-import { masqueradeRules } from '../../../state/rules/masquerade-rules.ts';
+import { masqueradeRules, hexMark } from '../../../state/rules/masquerade-rules.ts';
 import type { RuleJump } from '../../../state/rules/rule-set.ts';
 import type { RuleSettings } from '../../../state/rules/rule-settings.ts';
 import { ruleText } from '../../iptables/iptables-rule.ts';
-import { comment, hexMark, hostText } from './rule-text.ts';
+import { comment, hostText } from './rule-text.ts';
 import {
   type OwnChain,
   EXTERNAL_SERVICES,

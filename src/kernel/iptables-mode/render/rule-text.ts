@@ -32,10 +32,6 @@ export function fromNetwork(network: Cidr): string {
   return `-s ${formatCidr(network)}`;
 }
 
-export function hexMark(mark: number): string {
-  return `0x${(mark >>> 0).toString(16)}`;
-}
-
 /** Refuses the packet with an ICMP error that says that the port is unreachable. */
 export function reject(family: IpFamily): string {
   return `-j REJECT --reject-with ${family === 4 ? 'icmp-port-unreachable' : 'icmp6-port-unreachable'}`;

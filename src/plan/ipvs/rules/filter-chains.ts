@@ -1,9 +1,10 @@
+import { hexMark } from '../../../state/rules/masquerade-rules.ts';
 import { type Cidr, cidrFamily, formatCidr } from '../../../base/cidr.ts';
 import type { IpFamily } from '../../../base/ip.ts';
 import type { PlanConfig } from '../../plan-config.ts';
 import { type SetRole, setName } from '../../../state/set-roles.ts';
 import { toNodePorts } from './marking-chains.ts';
-import { type Rule, comment, hexMark, inSet, rule, target } from './planned-rule.ts';
+import { type Rule, comment, inSet, rule, target } from './planned-rule.ts';
 
 const ACCEPT = target('ACCEPT');
 const RETURN = target('RETURN');

@@ -1,7 +1,8 @@
+import { hexMark } from '../../../state/rules/masquerade-rules.ts';
 import type { IpFamily } from '../../../base/ip.ts';
 import type { Protocol } from '../../../base/protocol.ts';
 import type { SetRole } from '../../../state/set-roles.ts';
-import { type Rule, type SetDirections, comment, hexMark, inSet, rule, target } from './planned-rule.ts';
+import { type Rule, type SetDirections, comment, inSet, rule, target } from './planned-rule.ts';
 
 const MARK = target('KUBE-MARK-MASQ');
 const RETURN = target('RETURN');

@@ -24,10 +24,6 @@ export function rule(...parts: readonly Rule[]): Rule {
   return parts.flat();
 }
 
-export function hexMark(mark: number): string {
-  return `0x${(mark >>> 0).toString(16)}`;
-}
-
 /** Match packets to a local address, and packets not from one. Addresses of kube-ipvs0 are local. */
 export const TO_LOCAL: Rule = ['-m', 'addrtype', '--dst-type', 'LOCAL'];
 export const FROM_ELSEWHERE: Rule = ['-m', 'addrtype', '!', '--src-type', 'LOCAL'];

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../../base/ip.ts';
-import { masqueradeRules } from '../../../state/rules/masquerade-rules.ts';
+import { masqueradeRules, hexMark } from '../../../state/rules/masquerade-rules.ts';
 import type { PlanConfig } from '../../plan-config.ts';
-import { type Rule, comment, hexMark, inSet, rule, target } from './planned-rule.ts';
+import { type Rule, comment, inSet, rule, target } from './planned-rule.ts';
 
 type MasqueradeConfig = Pick<PlanConfig, 'masqueradeMark' | 'masqueradePorts' | 'randomFully'>;
 
