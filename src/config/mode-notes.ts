@@ -46,26 +46,8 @@ function isGiven(key: SettingKey, settings: Settings): boolean {
   return textOf(setting, settings[key]) !== textOf(setting, DEFAULTS[key]);
 }
 
-type ModeFields = Pick<
-  ProxyConfig,
-  | 'scheduler'
-  | 'syncPeriod'
-  | 'minSyncPeriod'
-  | 'masqueradeAll'
-  | 'masqueradeBit'
-  | 'strictArp'
-  | 'ipvsTimeouts'
-  | 'localRouteCidrs'
-  | 'prepareDirectPods'
-  | 'runEstimation'
-  | 'endpointCheck'
-  | 'serviceAnnotations'
-  | 'serviceMetrics'
-  | 'serviceMetricsSelector'
->;
-
 /** Returns the fields whose values differ in modes without IPVS. */
-export function modeFields(settings: Settings): ModeFields {
+export function modeFields(settings: Settings): Partial<ProxyConfig> {
   const section = masqueradeSection(settings);
   return {
     scheduler: factsOf(settings.mode)?.chooses ?? 'random',
