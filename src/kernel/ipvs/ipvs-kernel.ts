@@ -58,14 +58,14 @@ class IpvsKernel extends KernelOfNode implements Kernel {
       await ipvs.getTimeouts();
       await this.#sets().prepare();
       // Create the device last, because a failed start would leave it behind.
-      await this.#device().ensure();
+      await this.#device().ensureDevice();
     });
   }
 
-  readonly ensureDevice = kernelMethod(this.#device, 'ensureDevice', (device) => device.ensure());
-  readonly removeDevice = kernelMethod(this.#device, 'removeDevice', (device) => device.remove());
-  readonly getBoundAddresses = kernelMethod(this.#device, 'getBoundAddresses', (device) => device.getBoundAddresses());
-  readonly getLocalRoutes = kernelMethod(this.#device, 'getLocalRoutes', (device) => device.getLocalRoutes());
+  readonly ensureDevice = kernelMethod(this.#device, 'ensureDevice');
+  readonly removeDevice = kernelMethod(this.#device, 'removeDevice');
+  readonly getBoundAddresses = kernelMethod(this.#device, 'getBoundAddresses');
+  readonly getLocalRoutes = kernelMethod(this.#device, 'getLocalRoutes');
 
   readonly getVirtualServers = this.#onIpvs('getVirtualServers', (ipvs) => ipvs.getVirtualServers());
   readonly getVirtualServerStats = this.#onIpvs('getVirtualServerStats', (ipvs, ids?: Ids) => ipvs.getStats(ids));
@@ -80,8 +80,8 @@ class IpvsKernel extends KernelOfNode implements Kernel {
 
   readonly #getMarks = this.#onIpvs('getMarks', (ipvs, family: IpFamily) => ipvs.getMarks(family));
 
-  readonly getSets = kernelMethod(this.#sets, 'getSets', (sets, names?: readonly string[]) => sets.getSets(names));
-  readonly findSets = kernelMethod(this.#sets, 'findSets', (sets, names: readonly string[]) => sets.findSets(names));
+  readonly getSets = kernelMethod(this.#sets, 'getSets');
+  readonly findSets = kernelMethod(this.#sets, 'findSets');
 
   // IPVS and ipset do not count their changes.
   readonly getGeneration: Kernel['getGeneration'] = () => Promise.resolve(undefined);

@@ -64,7 +64,7 @@ export class DeviceHandle {
    * Creates the dummy interface if it is missing. It is DOWN, as in kube-proxy: its addresses are still reachable, and
    * routing daemons do not advertise them. An interface that is UP stays UP: DOWN would remove its IPv6 addresses.
    */
-  async ensure(): Promise<{ readonly made: boolean }> {
+  async ensureDevice(): Promise<{ readonly made: boolean }> {
     const present = await this.#find();
     if (present !== undefined) {
       requireDummy(present);
@@ -84,7 +84,7 @@ export class DeviceHandle {
   }
 
   /** Deletes the interface, unless it is of another kind: it then belongs to another program. */
-  async remove(): Promise<void> {
+  async removeDevice(): Promise<void> {
     if ((await this.#find())?.kind !== KIND) return;
     const [refused] = await this.#run([DEVICE], deleteLinkByName);
     if (refused !== undefined && refused.errno !== ENODEV) throw deviceError('deleted', refused);

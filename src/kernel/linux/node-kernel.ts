@@ -81,23 +81,12 @@ export class NodeKernel {
     return { writes: this.#writes, ...sum, processesStarted: this.#processes };
   }
 
-  readonly findRoutes = kernelMethod(this.device, 'findRoutes', (device, to: readonly IpAddress[]) =>
-    device.findRoutes(to),
-  );
-  readonly findUnforwarded = kernelMethod(this.device, 'findUnforwarded', (device) => device.findUnforwarded());
-  readonly getNodeAddresses = kernelMethod(this.device, 'getNodeAddresses', (device) => device.getNodeAddresses());
-
-  readonly getUdpFlows = kernelMethod(this.#conntrack, 'getUdpFlows', (flows, family: IpFamily) =>
-    flows.getUdpFlows(family),
-  );
-  readonly getFlowSources = kernelMethod(
-    this.#conntrack,
-    'getFlowSources',
-    (flows, family: IpFamily, among: readonly Cidr[]) => flows.getFlowSources(family, among),
-  );
-  readonly deleteFlows = kernelMethod(this.#conntrack, 'deleteFlows', (flows, gone: readonly Flow[]) =>
-    flows.deleteFlows(gone),
-  );
+  readonly findRoutes = kernelMethod(this.device, 'findRoutes');
+  readonly findUnforwarded = kernelMethod(this.device, 'findUnforwarded');
+  readonly getNodeAddresses = kernelMethod(this.device, 'getNodeAddresses');
+  readonly getUdpFlows = kernelMethod(this.#conntrack, 'getUdpFlows');
+  readonly getFlowSources = kernelMethod(this.#conntrack, 'getFlowSources');
+  readonly deleteFlows = kernelMethod(this.#conntrack, 'deleteFlows');
 
   readonly getSysctl = (key: string): Promise<string | undefined> => this.#sysctl.get(key);
 
@@ -165,11 +154,11 @@ export function once<T>(make: () => T): () => T {
   return () => (made ??= make());
 }
 
-/** Wraps an operation on a handle, so that netlink errors become a KernelError. */
-export function kernelMethod<H, A extends unknown[], R>(
-  handle: () => H,
-  operation: string,
-  run: (handle: H, ...args: A) => Promise<R>,
-): (...args: A) => Promise<R> {
-  return async (...args) => await withKernelError(operation, async () => run(handle(), ...args));
+type Methods<K extends string> = { readonly [Name in K]: (...args: never[]) => Promise<unknown> };
+
+/** Returns a method of a handle whose netlink errors become a KernelError. */
+export function kernelMethod<K extends string, H extends Methods<K>>(handle: () => H, name: K): H[K] {
+  const method = async (...args: never[]): Promise<unknown> =>
+    await withKernelError(name, async () => handle()[name](...args));
+  return method as H[K];
 }
