@@ -26,3 +26,8 @@ export async function sleep(ms: number, signal: AbortSignal): Promise<void> {
     signal.removeEventListener('abort', abort);
   }
 }
+
+/** Returns the retry delay in ms: `firstMs`, doubled after each further failure in a row, at most `maxMs`. */
+export function doublingDelay(failures: number, maxMs: number, firstMs = 1_000): number {
+  return Math.min(firstMs * 2 ** Math.min(failures - 1, 30), maxMs);
+}

@@ -1,4 +1,4 @@
-import { doublingDelay } from '../base/backoff.ts';
+import { doublingDelay } from '../base/timer.ts';
 import { Yielder } from '../base/yielder.ts';
 import { addingOrder } from '../diff/adding-order.ts';
 import { differingOperations } from '../explain/difference/difference-reply.ts';

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { doublingDelay } from '../../base/backoff.ts';
+import { doublingDelay } from '../../base/timer.ts';
 import { errorText } from '../../base/text/error-text.ts';
 import { type Leftovers, describeLeftover } from '../../kernel/leftovers/leftovers.ts';
 import type { Log } from '../../observe/log/log.ts';

@@ -1,5 +1,5 @@
 import { errorText } from '../../base/text/error-text.ts';
-import { doublingDelay } from '../../base/backoff.ts';
+import { doublingDelay } from '../../base/timer.ts';
 import { counted } from '../../base/text/counted.ts';
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import type { Kernel } from '../../kernel/kernel.ts';

@@ -1,4 +1,4 @@
-import { doublingDelay } from '../../base/backoff.ts';
+import { doublingDelay } from '../../base/timer.ts';
 
 /** The timeouts and limits of a reflector; tests use small ones. */
 export interface ReflectorTiming {

@@ -1,7 +1,7 @@
 import { MODES, type ModeFacts } from '../../base/proxy-mode.ts';
 import { errorText } from '../../base/text/error-text.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import { doublingDelay } from '../../base/backoff.ts';
+import { doublingDelay } from '../../base/timer.ts';
 import { type IpFamily, familyOf } from '../../base/ip.ts';
 import { planRules } from '../../plan/ipvs/plan-rules.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';

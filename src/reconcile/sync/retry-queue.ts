@@ -1,4 +1,4 @@
-import { doublingDelay } from '../../base/backoff.ts';
+import { doublingDelay } from '../../base/timer.ts';
 import { formatCidr } from '../../base/cidr.ts';
 import { type Op, formatOp } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';

@@ -1,4 +1,4 @@
-import { doublingDelay } from '../../base/backoff.ts';
+import { doublingDelay } from '../../base/timer.ts';
 import type { Flow, Kernel } from '../../kernel/kernel.ts';
 import type { Yielder } from '../../base/yielder.ts';
 import { type IpFamily, familyOf } from '../../base/ip.ts';

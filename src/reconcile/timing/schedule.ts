@@ -1,4 +1,4 @@
-import { doublingDelay } from '../../base/backoff.ts';
+import { doublingDelay } from '../../base/timer.ts';
 import type { Clock } from './clock.ts';
 import type { NextRun, RequestedSync } from './sync-timer.ts';
 import type { SyncKind } from '../../state/sync-report.ts';
