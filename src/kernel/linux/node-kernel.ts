@@ -1,14 +1,13 @@
 import { type SocketConnection, openConnection } from '../../netlink/transport/connection.ts';
 import { NETLINK_NETFILTER, NETLINK_ROUTE } from '../../netlink/netlink-protocol.ts';
-import type { Cidr } from '../../base/cidr.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
-import type { IpAddress, IpFamily } from '../../base/ip.ts';
+import type { IpFamily } from '../../base/ip.ts';
 import type { Log } from '../../observe/log/log.ts';
 import { type CommandRunner, createCommandRunner } from '../command-runner.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { EngineLimits } from '../../userspace/engine-limits.ts';
 import type { ModeObserver } from '../mode-observer.ts';
-import type { Flow, KernelCounters } from '../kernel.ts';
+import type { KernelCounters } from '../kernel.ts';
 import { ConntrackHandle } from './conntrack-handle.ts';
 import { DEVICE, DeviceHandle } from './device-handle.ts';
 import { withKernelError } from './netlink-failure.ts';
