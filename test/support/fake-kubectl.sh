@@ -69,7 +69,12 @@ case "$*" in
     answer "diff/${2#kube-ipvs-proxy-shadow-of-}"
     exit 1 ;;
   'exec pod/'*' -- kube-ipvs-proxy '*) echo "the answer of ${2#pod/}" ;;
-  'exec '*) answer "facts" ;;
+  'exec '*' -- sh -c '*)
+    if [ -e "$here/no-shell" ]; then echo 'exec: "sh": executable file not found in $PATH' >&2 && exit 126; fi
+    answer "facts" ;;
+  'run kube-ipvs-proxy-check-'*)
+    printf '%s' "${@: -1}" >"$here/overrides"
+    answer "facts" ;;
   'label node '*)
     if [[ $4 == *- ]]; then : >"$here/nodes/$3"; else echo "${4#*=}" >"$here/nodes/$3"; fi ;;
   'patch daemonset kube-proxy '*) ;;

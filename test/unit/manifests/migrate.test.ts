@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { readConfigDocument } from '../../../src/config/config-document.ts';
 import { FakeKubectl } from '../../support/fake-kubectl.ts';
-import type { Ended } from '../../support/program.ts';
+import { type Ended, runToEnd } from '../../support/program.ts';
 
 const SCRIPT = 'scripts/migrate';
 
@@ -133,6 +133,29 @@ node node-2
     await kubectl.remove('static');
     await kubectl.put('kubelet', 'v1.31.4+k3s1');
     expect((await run('check')).stdout).toContain('no    kube-proxy is part of k3s');
+  });
+
+  test('where the image of kube-proxy has no shell, a Pod of our image reads the same', async () => {
+    await kubectl.put('no-shell', '');
+    const without = await run('check', 'node-1');
+    expect(without.status).toBe(1);
+    expect(without.stdout).toContain(
+      '?     kernel modules: no answer from Pod kube-proxy-of-node-1: exec: "sh": executable file not found in $PATH. With --image, a Pod of our image answers\n',
+    );
+    const { status, stdout } = await run('check', '--image', 'registry.example/proxy:v1', 'node-1');
+    expect([status, stdout]).toEqual([0, expect.stringContaining('ok    kernel modules: all there\n')]);
+    const { spec } = JSON.parse(await kubectl.get('overrides')) as {
+      spec: { nodeName: string; containers: readonly [{ image: string; command: readonly string[] }] };
+    };
+    const [{ image, command }] = spec.containers;
+    expect([spec.nodeName, image]).toEqual(['node-1', 'registry.example/proxy:v1']);
+    // What the Pod runs, on this machine.
+    const [, ...args] = command;
+    const facts = await runToEnd([process.execPath, ...args]);
+    expect(facts).toMatchObject({ status: 0, stderr: '' });
+    expect(facts.stdout).toMatch(/^module ip_vs (yes|no)$/m);
+    expect(facts.stdout).toMatch(/^sysctl net\/ipv4\/ip_forward [01]$/m);
+    expect(facts.stdout).toMatch(/^virtual-servers \d+$/m);
   });
 
   test('one node only', async () => {
