@@ -171,8 +171,8 @@ DURATION := 60
 fuzz: deps ## random faults on the kernel in memory, seed after seed: DURATION=3600 SEED=1
 	scripts/fuzz.sh $(DURATION) $(or $(SEED),1)
 
-soak: build ## the daemon on a real kernel while its cluster changes; it must not grow: DURATION=3600
-	@lab/kernel/run.sh node --disable-warning=ExperimentalWarning lab/soak/soak.ts $(DURATION)
+soak: build ## the daemon on a real kernel while its cluster changes; it must not grow: DURATION=3600 SERVICES=500 CHANGES=20 a second
+	@lab/kernel/run.sh node --disable-warning=ExperimentalWarning lab/soak/soak.ts $(DURATION) $(or $(SERVICES),500) $(or $(CHANGES),20)
 
 scenario: build ## one scenario file, as a plan and with packets: NAME=cluster-ip/two-endpoints MODE=nftables|iptables|userspace
 	TEST_SCENARIO=$(NAME) TEST_MODE=$(or $(MODE),ipvs) $(if $(filter nftables userspace,$(MODE)),KERNEL=$${KERNEL:-uml-nft} )scripts/test.sh --testPathPatterns scenarios

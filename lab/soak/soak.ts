@@ -1,20 +1,20 @@
 // `make soak DURATION=3600`: the bundled daemon on a real kernel, while the endpoints of its Services change all the time.
 // It must not grow, lose descriptors, fail an operation, or leave a difference. Exits with 1 if it did.
+// SERVICES=10000 CHANGES=100: of so many Services, so many change in each second. TEST_MODE=nftables: in that mode.
 import { setTimeout as sleep } from 'node:timers/promises';
 import path from 'node:path';
 import { querySocketOf } from '../../test/support/daemon.ts';
+import { TEST_MODE } from '../../test/support/mode.ts';
 import { DaemonNode } from '../bench/daemon-process.ts';
 
 const SHAPE = {
-  services: 500,
   endpoints: 5,
   dualStackEvery: 4,
   nodePortEvery: 10,
   udpEvery: 10,
   loadBalancerEvery: 20,
 };
-/** Services that change together, and how often. */
-const [TOGETHER, EVERY_MS] = [20, 1_000];
+const EVERY_MS = 1_000;
 const MOST_ENDPOINTS = 8;
 const SAMPLES = 20;
 /** Caches are filled and code is compiled in the first fifth. */
@@ -37,23 +37,27 @@ function say(text: string): void {
   process.stdout.write(`${text}\n`);
 }
 
-const seconds = Number(process.argv[2]);
-if (!Number.isInteger(seconds) || seconds < SAMPLES) {
-  process.stderr.write(`usage: soak.ts SECONDS (${SAMPLES} at least)\n`);
+const [seconds = NaN, services = NaN, together = NaN] = process.argv.slice(2).map(Number);
+if (![seconds, services, together].every(Number.isInteger) || seconds < SAMPLES || together > services) {
+  process.stderr.write(`usage: soak.ts SECONDS SERVICES CHANGES (${SAMPLES} seconds at least)\n`);
   process.exit(2);
 }
+const mode = TEST_MODE;
+if (mode === 'userspace') throw new Error('in userspace mode, nothing is in the kernel');
 
-await using node = await DaemonNode.make(SHAPE);
+await using node = await DaemonNode.make({ ...SHAPE, services }, mode);
 const daemon = await node.start();
 await daemon.firstSync();
 const samples: Sample[] = [];
 const begin = performance.now();
 let changes = 0;
 for (let round = 0; samples.length < SAMPLES; round++) {
-  const services = Array.from({ length: TOGETHER }, (_, n) => (round * 7 + n * 23) % SHAPE.services);
-  await node.api.scale({ services, endpoints: round % (MOST_ENDPOINTS + 1) });
-  changes += TOGETHER;
-  await sleep(EVERY_MS);
+  const next = begin + round * EVERY_MS - performance.now();
+  if (next > 0) await sleep(next);
+  // 7 and 23 share no factor with a round number of Services: these differ, and the next round has others.
+  const changed = Array.from({ length: together }, (_, n) => (round * 7 + n * 23) % services);
+  await node.api.scale({ services: changed, endpoints: round % (MOST_ENDPOINTS + 1) });
+  changes += together;
   if (performance.now() - begin >= ((samples.length + 1) * seconds * 1000) / SAMPLES) samples.push(await sample());
 }
 const faults = faultsOf(samples, await node.metrics());
@@ -67,11 +71,24 @@ process.exitCode = faults.length === 0 ? 0 : 1;
 
 async function sample(): Promise<Sample> {
   const metrics = await node.metrics();
-  const residentMib = Math.round((metrics.get('process_resident_memory_bytes') ?? NaN) / MIB);
+  const mib = (name: string): number => Math.round((metrics.get(name) ?? NaN) / MIB);
+  const residentMib = mib('process_resident_memory_bytes');
+  const heapMib = mib('nodejs_heap_size_used_bytes');
   const descriptors = metrics.get('process_open_fds') ?? NaN;
+  const cpu = Math.round(metrics.get('process_cpu_seconds_total') ?? NaN);
   const after = Math.round((performance.now() - begin) / 1000);
-  say(`${after} s: ${changes} changes, ${residentMib} MiB resident, ${descriptors} descriptors`);
+  const { virtualServers, realServers } = await objects();
+  say(
+    `${after} s: ${changes} changes, ${residentMib} MiB resident, ${heapMib} MiB of heap, ${descriptors} descriptors, ` +
+      `${cpu} s of CPU time; ${virtualServers} virtual servers and ${realServers} real servers in the kernel`,
+  );
   return { residentMib, descriptors };
+}
+
+async function objects(): Promise<{ readonly virtualServers: number; readonly realServers: number }> {
+  const all = await node.bench.kernel.getVirtualServers();
+  const lists = [...(await node.bench.kernel.getRealServers(all)).values()];
+  return { virtualServers: all.length, realServers: lists.reduce((sum, { length }) => sum + length, 0) };
 }
 
 function faultsOf(all: readonly Sample[], metrics: ReadonlyMap<string, number>): string[] {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { now } from '../api-process.ts';
 import type { BenchMode } from '../bench-node.ts';
 import { DaemonNode, type Started, until } from '../daemon-process.ts';
-import { EndpointChains } from '../endpoint-chains.ts';
+import { endpointMapView } from '../endpoint-maps.ts';
 import { type EndpointView, virtualServerView } from '../endpoint-view.ts';
 import { iptablesChainView } from '../iptables-chains.ts';
 import { COMPARED_VERSION, builtKubeProxy, kubeProxyName } from '../../../test/support/kube-proxy.ts';
@@ -147,8 +147,8 @@ async function measureOurs(mode: BenchMode, shape: ClusterShape, costs: Costs): 
 async function measureTheirs(mode: BenchMode, program: string, shape: ClusterShape, costs: Costs): Promise<void> {
   await using node = await DaemonNode.make(shape, mode);
   await using proxy = await KubeProxy.start(program, node);
-  using chains = mode === 'nftables' ? new EndpointChains(node.bench.path) : undefined;
-  await measure(node, proxy.started, chains ?? viewOf(node), shape, costs);
+  const view = mode === 'nftables' ? endpointMapView(node.bench) : viewOf(node);
+  await measure(node, proxy.started, view, shape, costs);
 }
 
 function viewOf({ bench }: DaemonNode): EndpointView {
