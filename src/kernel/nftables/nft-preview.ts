@@ -3,6 +3,7 @@ import type { Op } from '../../state/op.ts';
 import { type Preview, type PreviewCommand, withInput } from '../../state/commands/write-preview.ts';
 import type { RuleDifference, RuleSet } from '../../state/rules/rule-set.ts';
 import { Transaction } from '../../state/transaction.ts';
+import { baseChains } from './objects/base-chains.ts';
 import type { NftPort } from './port/nft-port.ts';
 import { NftTables } from './nft-tables.ts';
 import { contents } from './replacing-port.ts';
@@ -35,7 +36,7 @@ export async function previewOf(
  * if it has read the map from the kernel ("conflicting protocols specified: ip vs. th").
  */
 export async function previewOfNothing(rules: readonly RuleSet[], parts: readonly (readonly Op[])[]): Promise<Preview> {
-  const written = await writtenOn(NO_TABLES, rules, parts);
+  const written = await writtenOn(undefined, rules, parts);
   const isElement = ({ message: { kind } }: FamilyMessage): boolean => kind === 'new-elements';
   const chains = written.parts.flatMap((part) => part.filter((each) => !isElement(each)));
   return {
@@ -45,7 +46,7 @@ export async function previewOfNothing(rules: readonly RuleSet[], parts: readonl
 }
 
 async function writtenOn(
-  base: NftPort,
+  base: NftPort | undefined,
   rules: readonly RuleSet[],
   parts: readonly (readonly Op[])[],
 ): Promise<Written> {
@@ -54,13 +55,16 @@ async function writtenOn(
   for (const { family, settings } of rules) {
     if (settings === undefined) continue;
     const state = await tableState(table, family);
+    if (state === 'ours') {
+      const { repairs, surplus } = await checkRules(table, settings, family);
+      await table.commit(family, [...repairs.flat(), ...surplus]);
+      continue;
+    }
     if (state === 'foreign') {
       foreign.add(family);
       await table.commit(family, [{ kind: 'delete-table' }]);
     }
-    if (state !== 'ours') await table.commit(family, [{ kind: 'new-table' }, ...contents([], family)]);
-    const { repairs, surplus } = await checkRules(table, settings, family);
-    await table.commit(family, [...repairs.flat(), ...surplus]);
+    await table.commit(family, [{ kind: 'new-table' }, ...contents(baseChains(settings, family), family)]);
   }
   const ofRules = table.take();
   const ofParts: (readonly FamilyMessage[])[] = [];
@@ -82,15 +86,3 @@ function commandsOf(
   const isExplained = messages.every(({ family }) => foreign.has(family));
   return [{ command: withInput('nft -f -', lines.join('\n')), ...(isExplained ? { known: 'other-table' } : {}) }];
 }
-
-const NO_TABLES: NftPort = {
-  hasTable: () => Promise.resolve(false),
-  isDormant: () => Promise.resolve(false),
-  sets: () => Promise.resolve([]),
-  chains: () => Promise.resolve([]),
-  rules: () => Promise.resolve([]),
-  eachElement: () => Promise.resolve(),
-  lookUp: () => Promise.resolve({ generation: 1, elements: [], chains: new Map() }),
-  commit: () => Promise.resolve(undefined),
-  tryOut: () => Promise.resolve(undefined),
-};
