@@ -36,7 +36,7 @@ import { isWithoutTables } from './proxy-tables.ts';
 import { contents } from './replacing-port.ts';
 import { checkRules } from './rule-check.ts';
 import { TranslatingKernel, realServerOf } from '../linux/translating-kernel.ts';
-import { NODE_SETS, constantSets } from './objects/sets.ts';
+import { NODE_SETS } from './objects/sets.ts';
 import { SurplusRemoval } from './surplus-removal.ts';
 import { findServers, listServers } from './server-reader.ts';
 import { readEntries } from './table-reader.ts';
@@ -73,8 +73,6 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
   readonly #takeOver = new TableTakeOver();
   /** The families whose table this process has written or adopted. */
   readonly #served = new Set<IpFamily>();
-  /** The families whose table has rules of an earlier version. */
-  readonly #outdated = new Set<IpFamily>();
   readonly #views = new Map<IpFamily, TableView>();
   /** How the rules of a family were last asked for and, if they were right then, the generation of the ruleset. */
   readonly #checked = new Map<IpFamily, { readonly settings: RuleSettings; readonly generation?: number }>();
@@ -133,24 +131,11 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
     }
     this.#served.add(family);
     this.#takeOver.forget(family);
-    if (state === 'ours') {
-      await this.#addSets(family);
-      return false;
-    }
+    if (state === 'ours') return false;
     const deletion: NftMessage[] = state === 'foreign' ? [{ kind: 'delete-table' }] : [];
     const creation: NftMessage[] = [...deletion, { kind: 'new-table' }, ...contents([], family)];
     requireCommitted('create', family, await this.#port().commit(family, creation));
     return true;
-  }
-
-  /** Adds sets that the table lacks. The rules of an earlier version serve until these have their elements. */
-  async #addSets(family: IpFamily): Promise<void> {
-    const existing = new Set((await this.#port().sets(family)).map(({ name }) => name));
-    const missing = constantSets(family).filter(({ name }) => !existing.has(name));
-    if (missing.length === 0) return;
-    const creation = missing.map((set): NftMessage => ({ kind: 'new-set', set }));
-    requireCommitted('add sets to', family, await this.#port().commit(family, creation));
-    this.#outdated.add(family);
   }
 
   async removeDevice(): Promise<void> {
@@ -285,7 +270,6 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
       requireCommitted('write rules of', family, refusal);
       if (current !== undefined) current = nextOf(current);
     }
-    this.#outdated.delete(family);
     // Packets may still need leftovers of the repairs. Without a generation, leftovers may be in use again.
     const isQuiet = repairs.length === 0 && current !== undefined;
     const unneeded = isQuiet ? [...surplus, ...leftovers] : surplus;
@@ -300,9 +284,9 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
     return UNCHANGED_RULES;
   }
 
-  /** Returns false, and writes nothing, while the table belongs to another program or is one of an earlier version. */
+  /** Returns false, and writes nothing, while the table belongs to another program. */
   async addRules(rules: RuleSet): Promise<boolean> {
-    const isOurs = !this.#takeOver.isExpected(rules.family) && !this.#outdated.has(rules.family);
+    const isOurs = !this.#takeOver.isExpected(rules.family);
     if (isOurs) await this.ensureRules(rules);
     return isOurs;
   }

@@ -14,7 +14,7 @@ import type { ElementOf, NftPort, ObservedChain } from './port/nft-port.ts';
 import { sameRules } from './port/same-expressions.ts';
 import type { SharedChain } from './objects/shared-chain.ts';
 import { type ServiceObjects, chooseChain, readFirstChain, serviceParts } from './objects/service-objects.ts';
-import { FIREWALL_IPS, LISTS, SERVICE_IPS, constantSets, isOfEarlierVersion, isOfSharedChain } from './objects/sets.ts';
+import { FIREWALL_IPS, LISTS, SERVICE_IPS, constantSets, isOfSharedChain } from './objects/sets.ts';
 import { type ListTargets, isListChain, listChain, listChainName, readLists } from './objects/shared-list.ts';
 import { type Surplus, inOrderOfDeletion } from './surplus-removal.ts';
 import { TableChange, elementId, rulesOf } from './table-change.ts';
@@ -30,7 +30,7 @@ export interface RuleCheck {
   readonly repairs: readonly (readonly NftMessage[])[];
   /** The chains that the repairs write. */
   readonly chains: readonly string[];
-  /** Chains and sets that are not wanted. They can be deleted after the repairs, in this order. */
+  /** Chains that are not wanted. They can be deleted after the repairs. */
   readonly surplus: readonly Surplus[];
   /** Chains that virtual servers shared of which none is left, and their sets: to be deleted after those. */
   readonly leftovers: readonly Surplus[];
@@ -77,10 +77,7 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   const waking: readonly NftMessage[] = (await port.isDormant(family)) ? [{ kind: 'new-table' }] : [];
   const repairs = [...repairsOf({ filled, missing, wrong, elements, shared, observed }), waking];
   const unwanted = [...sets].filter((name) => !wantedSets.has(name));
-  const surplus = [
-    ...surplusChains.map((name): Surplus => ({ kind: 'delete-chain', name })),
-    ...unwanted.filter(isOfEarlierVersion).map((name): Surplus => ({ kind: 'delete-set', name })),
-  ];
+  const surplus = surplusChains.map((name): Surplus => ({ kind: 'delete-chain', name }));
   for (const name of firewalls) used.add(name);
   const isOfServers = (name: string): boolean => isFirewallChain(name) || isAffinityChain(name);
   // What belongs to a damaged virtual server is in use until its endpoints are written again.

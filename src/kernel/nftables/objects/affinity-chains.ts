@@ -26,18 +26,18 @@ export function affinityChainName(group: AffinityGroup): string {
 
 const NAME = /^service-.*-of-(\d+)-for-(\d+)s$/;
 
-/** Returns what such a name tells, also one that an earlier version has chosen; undefined for others. */
+/** Returns what such a name tells; undefined for others. */
 export function readAffinityChain(name: string): { readonly count: number; readonly affinity: number } | undefined {
   const match = NAME.exec(name);
   return match === null ? undefined : { count: Number(match[1]), affinity: Number(match[2]) };
 }
 
-/** Whether a chain is one of affinityChains(), or was in an earlier version. */
+/** Whether a chain is one of affinityChains(). */
 export function isAffinityChain(name: string): boolean {
   return readAffinityChain(name) !== undefined || isEndpointChain(name);
 }
 
-/** Whether a chain is one of affinityChains() that leads to one endpoint, or was in an earlier version. */
+/** Whether a chain is one of affinityChains() that leads to one endpoint. */
 export function isEndpointChain(name: string): boolean {
   return name.startsWith(ENDPOINT);
 }

@@ -27,12 +27,12 @@ export function firewallObjects(id: VirtualServerId, ranges: readonly Cidr[]): S
   };
 }
 
-/** Whether a chain of this name checks source ranges, in this version or in an earlier one. */
+/** Whether a chain of this name checks source ranges. */
 export function isFirewallChain(name: string): boolean {
-  return name.startsWith(FIREWALL) && name.includes('/');
+  return SOURCES_CHAIN.test(name);
 }
 
-/** Returns a chain of source ranges, without the elements of its set; undefined for one of an earlier version. */
+/** Returns a chain of source ranges, without the elements of its set; undefined for others. */
 export function firewallByName(name: string, family: IpFamily): SharedChains | undefined {
   const text = SOURCES_CHAIN.exec(name)?.[1];
   return text === undefined ? undefined : { name, chains: () => [firewallChain(text, [], family)] };

@@ -231,19 +231,6 @@ export function isOfSharedChain(name: string): boolean {
   return [CLIENTS, AFFINITY_ENDPOINTS, SOURCES].some((prefix) => name.startsWith(prefix));
 }
 
-const OF_EARLIER_VERSIONS: ReadonlySet<string> = new Set([
-  'firewall-ports',
-  'firewall-ranges',
-  'health-check-nodeports',
-  'nodeport-addresses',
-  ...['tcp', 'udp', 'sctp'].flatMap((protocol) => [`nodeports-${protocol}`, `nodeports-${protocol}-local`]),
-]);
-
-/** Whether earlier versions have a set of this name that this one does not have. */
-export function isOfEarlierVersion(name: string): boolean {
-  return OF_EARLIER_VERSIONS.has(name);
-}
-
 /** Returns the definitions of all sets that always exist. */
 export function constantSets(family: IpFamily): readonly SetDefinition[] {
   return [

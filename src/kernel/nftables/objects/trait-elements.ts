@@ -18,7 +18,7 @@ export interface FoundTraits {
   readonly chain: string | undefined;
   /** Whether it admits its own address. */
   readonly itself: boolean;
-  /** Elements that a virtual server of ours does not have beside these: another program or an earlier version wrote them. */
+  /** Elements that a virtual server of ours does not have beside these: another program wrote them. */
   readonly others: readonly ElementOf[];
 }
 

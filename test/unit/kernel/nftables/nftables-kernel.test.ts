@@ -5,9 +5,7 @@ import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
 import { chooseChain } from '../../../../src/kernel/nftables/objects/service-objects.ts';
 import { affinityMap, affinitySet } from '../../../../src/kernel/nftables/objects/sets.ts';
-import { DROP, RETURN, rule, sourceIn } from '../../../../src/kernel/nftables/objects/steps.ts';
 import { NFT_VERDICT } from '../../../../src/netlink/family/nf-tables/data.ts';
-import type { NftElement } from '../../../../src/netlink/family/nf-tables/element.ts';
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { plannedSet } from '../../../../src/state/set-roles.ts';
 import { parseCidr } from '../../../../src/base/cidr.ts';
@@ -280,33 +278,6 @@ describe('source ranges', () => {
     expect(elements()).toEqual(before);
     expect(await kernel.getVirtualServers()).toMatchObject([{ traits: traits(...ranges) }]);
     expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
-  });
-
-  test('that an earlier version wrote as rules of each port become a set', async () => {
-    const { table, kernel } = await prepared();
-    await kernel.apply(new Transaction(restricted(1)));
-    const earlier = 'firewall-10.96.0.1/tcp/80';
-    table.changeByOthers((found) => {
-      const rules = [rule(sourceIn(parseCidr('10.0.0.0/8')!), RETURN), DROP];
-      found!.chains.set(earlier, { chain: { name: earlier, policy: undefined }, rules });
-      for (const name of found!.chains.keys()) if (/^firewall-.*sources$/.test(name)) found!.chains.delete(name);
-      for (const name of found!.sets.keys()) if (name.startsWith('sources-')) found!.sets.delete(name);
-      const [[key, element]] = [...found!.sets.get('firewall-ips')!.elements] as [[string, NftElement]];
-      const data = { verdict: { code: NFT_VERDICT.goto, chain: earlier } };
-      found!.sets.get('firewall-ips')!.elements.set(key, { ...element, data });
-    });
-    const before = table.committed.length;
-    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
-    expect(await kernel.getVirtualServers()).toMatchObject([{ address: address(4, 1) }]);
-    expect((await kernel.getVirtualServers())[0]).not.toHaveProperty('traits');
-    expect(await kernel.apply(new Transaction([edited(1)]))).toEqual({ failures: [] });
-    // The port is never open to everyone, also not for a packet that comes in between.
-    expect(table.committed.slice(before).map((messages) => [...new Set(messages.map(({ kind }) => kind))])).toEqual([
-      ['new-set', 'new-chain', 'new-rule', 'new-elements'],
-      ['delete-elements', 'new-elements'],
-    ]);
-    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
-    expect(table.tables.get(4)!.chains.has(earlier)).toBe(false);
   });
 
   test('that are written during each check of the rules are not deleted by it', async () => {

@@ -5,15 +5,12 @@ import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import type { NftMessage } from '../../../../src/kernel/nftables/port/nft-message.ts';
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
 import { constantSets } from '../../../../src/kernel/nftables/objects/sets.ts';
-import { RETURN, inSet, rule } from '../../../../src/kernel/nftables/objects/steps.ts';
-import type { NftElement } from '../../../../src/netlink/family/nf-tables/element.ts';
-import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { MODE_PLANS } from '../../../../src/plan/mode-plans.ts';
 import type { SyncReport } from '../../../../src/state/sync-report.ts';
 import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
 import { tablesOfKubeProxy } from '../../../support/tables-of-kube-proxy.ts';
 import { NODE } from '../../../support/on-plane.ts';
-import { listed, port, service, slice } from '../../../support/objects.ts';
+import { listed, service, slice } from '../../../support/objects.ts';
 import { PLAN_CONFIG, Reconciling, TestLog } from '../../../support/reconciling.ts';
 
 const FAMILIES: readonly IpFamily[] = [4, 6];
@@ -302,73 +299,6 @@ describe('the tables of kube-proxy', () => {
     expect(await repaired(run)).toMatchObject({ ok: true });
     expect(table.tables.get(4)?.sets.has('service-nodeports')).toBe(false);
     expect(table.tables.get(4)?.sets.get('service-ips')?.elements.size).toBe(3);
-    await run.reconciler.stop();
-  });
-});
-
-describe('a table of the version before, whose node ports were in sets by protocol', () => {
-  const NODE_PORT = service('exposed', '10.96.0.30', { type: 'NodePort', ports: [port(80, { nodePort: 30_080 })] });
-  const BEFORE = listed(
-    [WEB, RESTRICTED, NODE_PORT],
-    [slice('web', ['10.244.0.5']), slice('restricted', ['10.244.0.6']), slice('exposed', ['10.244.0.7'])],
-  );
-  const OLD_SETS = ['nodeports-tcp', 'nodeport-addresses', 'firewall-ports'];
-
-  /** Its rules name the old sets, and the new ones do not exist. */
-  async function earlierTable(): Promise<FakeNftTable> {
-    const table = new FakeNftTable();
-    const { run } = await start(table);
-    await run.settle(...BEFORE);
-    await run.reconciler.stop();
-    table.changeByOthers((found) => {
-      const { chains, sets } = found!;
-      const ports = sets.get('cluster-ip-ports')!;
-      for (const name of OLD_SETS) sets.set(name, { ...ports, set: { ...ports.set, name } });
-      const { rules } = chains.get('masquerade-check')!;
-      rules.splice(
-        -2,
-        2,
-        rule(inSet('nodeport-addresses', 'service', 4), inSet('nodeports-tcp', 'service', 4), RETURN),
-      );
-      for (const name of ['nodeports', 'nodeports-local']) sets.delete(name);
-      // A load balancer IP whose source is kept was also among those whose source is not.
-      const [[key, element]] = [...sets.get('load-balancer-ports')!.elements] as [[string, NftElement]];
-      sets.get('load-balancer-ports-local')!.elements.set(key, element);
-    });
-    table.committed.length = 0;
-    return table;
-  }
-
-  test('serves until the new sets have their elements, and what no rule uses any more is deleted', async () => {
-    const table = await earlierTable();
-    const { kernel, run } = await start(table);
-    const found = (): ReadonlyMap<string, { readonly elements: ReadonlyMap<string, unknown> }> =>
-      table.tables.get(4)!.sets;
-    const newRules = (): boolean => {
-      const { rules } = table.tables.get(4)!.chains.get('masquerade-check')!;
-      return rules
-        .flatMap(({ expressions }) => expressions)
-        .some((step) => step.name === 'lookup' && step.set === 'nodeports');
-    };
-    const commit = table.commit.bind(table);
-    const served: boolean[] = [];
-    table.commit = async (...given) => {
-      const refusal = await commit(...given);
-      served.push(newRules() ? found().get('nodeports')?.elements.size === 2 : found().has('nodeports-tcp'));
-      return refusal;
-    };
-    expect(await run.settle(...BEFORE)).toMatchObject({ kind: 'first', ok: true, failures: [] });
-    expect(new Set(served)).toEqual(new Set([true]));
-    expect(newRules()).toBe(true);
-    for (const name of OLD_SETS) expect(found().has(name)).toBe(false);
-    expect(found().get('load-balancer-ports')?.elements.size).toBe(1);
-    expect(found().get('load-balancer-ports-local')?.elements.size).toBe(0);
-    // Nothing was deleted with its connections.
-    expect(table.committed.flatMap(kinds)).not.toContain('delete-table');
-    expect(await kernel.ensureRules(planRules({ ...PLAN_CONFIG, ...MODE_PLANS.nftables }, 4))).toEqual({
-      changed: false,
-      chains: [],
-    });
     await run.reconciler.stop();
   });
 });
