@@ -5,7 +5,7 @@ import { processIptablesFacts } from '../../kernel/iptables/iptables-facts.ts';
 import { Leftovers } from '../../kernel/leftovers/leftovers.ts';
 import type { FoundTables } from '../../kernel/leftovers/proxy-tables-here.ts';
 import { createNftablesKernel, createNftablesKernelReader } from '../../kernel/nftables/nftables-kernel.ts';
-import { previewOfNothing } from '../../kernel/nftables/nft-preview.ts';
+import { previewOf } from '../../kernel/nftables/nft-preview.ts';
 import { proxyTables } from '../../kernel/nftables/proxy-tables.ts';
 import { rulesWithoutMark } from '../../plan/ipvs/plan-rules.ts';
 import type { Mode, ModeParts } from './mode.ts';
@@ -19,7 +19,7 @@ const LONGEST_WAIT_MS = 180_000;
 export const NFTABLES: Mode = {
   createKernel: createNftablesKernel,
   createReader: createNftablesKernelReader,
-  previewOfNothing,
+  previewOfNothing: (rules, parts) => previewOf(undefined, rules, parts),
   removeOthers: (parts) => {
     const retiring = new RetiringIpvs(parts, rulesWithoutMark, { rulesAreGone: true });
     // Remove the rules first: they no longer translate new connections, but could still reject them.

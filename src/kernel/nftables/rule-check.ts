@@ -6,18 +6,18 @@ import { type VirtualServerId, borrows } from '../../state/virtual-server.ts';
 import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
 import { isAffinityChain } from './objects/affinity-chains.ts';
-import { type ChainPlan, baseChains } from './objects/base-chains.ts';
+import { type ChainPlan, baseChains, newChain, rulesOf } from './objects/base-chains.ts';
 import { firewallByName, isFirewallChain } from './objects/firewall-objects.ts';
 import { serviceKey } from './objects/keys.ts';
 import { MOST_ELEMENTS, type NftMessage, type SetDefinition } from './port/nft-message.ts';
 import type { ElementOf, NftPort, ObservedChain } from './port/nft-port.ts';
 import { sameRules } from './port/same-expressions.ts';
-import type { SharedChain } from './objects/shared-chain.ts';
+import { type Deletion, type SharedChain, deleteChain } from './objects/shared-chain.ts';
 import { type ServiceObjects, chooseChain, readFirstChain, serviceParts } from './objects/service-objects.ts';
 import { FIREWALL_IPS, LISTS, SERVICE_IPS, constantSets, isOfSharedChain } from './objects/sets.ts';
 import { type ListTargets, isListChain, listChain, listChainName, readLists } from './objects/shared-list.ts';
-import { type Surplus, inOrderOfDeletion } from './surplus-removal.ts';
-import { TableChange, elementId, rulesOf } from './table-change.ts';
+import { inOrderOfDeletion } from './surplus-removal.ts';
+import { TableChange, elementId } from './table-change.ts';
 import { HEADS, type Head, readEndpoints, readHeads } from './table-reader.ts';
 
 /** How chains, rules and derived elements of a table differ from those that its other elements need. */
@@ -31,9 +31,9 @@ export interface RuleCheck {
   /** The chains that the repairs write. */
   readonly chains: readonly string[];
   /** Chains that are not wanted. They can be deleted after the repairs. */
-  readonly surplus: readonly Surplus[];
+  readonly surplus: readonly Deletion[];
   /** Chains that virtual servers shared of which none is left, and their sets: to be deleted after those. */
-  readonly leftovers: readonly Surplus[];
+  readonly leftovers: readonly Deletion[];
 }
 
 /** A check deletes no more sets, because the kernel goes through all sets before it to find each. */
@@ -77,7 +77,7 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   const waking: readonly NftMessage[] = (await port.isDormant(family)) ? [{ kind: 'new-table' }] : [];
   const repairs = [...repairsOf({ filled, missing, wrong, elements, shared, observed }), waking];
   const unwanted = [...sets].filter((name) => !wantedSets.has(name));
-  const surplus = surplusChains.map((name): Surplus => ({ kind: 'delete-chain', name }));
+  const surplus = surplusChains.map(deleteChain);
   for (const name of firewalls) used.add(name);
   const isOfServers = (name: string): boolean => isFirewallChain(name) || isAffinityChain(name);
   // What belongs to a damaged virtual server is in use until its endpoints are written again.
@@ -85,7 +85,7 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   const surplusSets = damaged ? [] : unwanted.filter(isOfSharedChain);
   const isLasting = (name: string): boolean => isListChain(name) || namedChain(name, family) !== undefined;
   const lasting = [...observed.keys()].filter((name) => isLasting(name) && !used.has(name));
-  const leftovers = inOrderOfDeletion({ chains: [...lasting, ...ofShared], sets: surplusSets }, MOST_SETS);
+  const leftovers = inOrderOfDeletion([...lasting, ...ofShared], surplusSets, MOST_SETS);
   return {
     repairs: repairs.filter(({ length }) => length > 0),
     chains: [...wrong.map(({ name }) => name), ...filled],
@@ -261,10 +261,7 @@ function rewrite(chains: readonly ChainPlan[], observed: ReadonlyMap<string, Obs
   return [
     ...[...known, ...replaced].map(({ name }): NftMessage => ({ kind: 'flush-chain', name })),
     ...replaced.map(({ name }): NftMessage => ({ kind: 'delete-chain', name })),
-    ...created.map(({ name, base }): NftMessage => ({
-      kind: 'new-chain',
-      chain: base === undefined ? { name } : { name, base },
-    })),
+    ...created.map(newChain),
     ...chains.flatMap(rulesOf),
   ];
 }

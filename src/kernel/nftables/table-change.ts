@@ -2,7 +2,7 @@ import { ElementList } from '../../netlink/family/nf-tables/element-list.ts';
 import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 import { chunks } from '../linux/slices.ts';
-import type { ChainPlan } from './objects/base-chains.ts';
+import { type ChainPlan, rulesOf } from './objects/base-chains.ts';
 import type { NftMessage } from './port/nft-message.ts';
 import type { ElementOf } from './port/nft-port.ts';
 import type { ServiceObjects, SharedChains } from './objects/service-objects.ts';
@@ -185,10 +185,6 @@ function creationOf(shared: readonly SharedChain[]): NftMessage[] {
     ...shared.flatMap(({ chain }) => rulesOf(chain)),
     ...additionsOf(lists),
   ];
-}
-
-export function rulesOf({ name, rules }: ChainPlan): NftMessage[] {
-  return rules.map((rule) => ({ kind: 'new-rule', chain: name, ...rule }));
 }
 
 function listOf(lists: Map<string, ElementList>, set: string): ElementList {

@@ -8,7 +8,7 @@ import { MOST_ELEMENTS, type NftMessage } from './port/nft-message.ts';
 import type { NftPort, NftRefusal } from './port/nft-port.ts';
 import { type SharedChains, readFirstChain } from './objects/service-objects.ts';
 import { ENDPOINTS } from './objects/sets.ts';
-import { type SharedChain, type ChainsAndSets, deletions } from './objects/shared-chain.ts';
+import { type Deletion, type SharedChain, deleteChain, deleteSet, deletionsOf } from './objects/shared-chain.ts';
 import { findLists, isListChain, listChainName } from './objects/shared-list.ts';
 import { type LeftoverEndpoint, type Leftovers, TableChange, elementId } from './table-change.ts';
 import { type Head, findHeads } from './table-reader.ts';
@@ -100,7 +100,7 @@ export class TableLeftovers {
     const shared = new Map<string, SharedChain>();
     for (const { chains } of this.#shared.values()) for (const each of chains()) shared.set(each.chain.name, each);
     const { generation, chains } = await table.port.lookUp(table.family, { chains: [...shared.keys()] });
-    const unchanged = await write(table, deletions(leftoversOf([...shared.values()], chains)), generation);
+    const unchanged = await write(table, deletionsOf(leftoversOf([...shared.values()], chains)), generation);
     // What the kernel refuses to delete, another program uses. A check of the rules tries each, and the log says which.
     if (unchanged !== 'meanwhile') for (const name of left) this.#shared.delete(name);
     return unchanged;
@@ -133,7 +133,7 @@ function countOf({ count, list, misled }: Head): number {
 }
 
 /** Returns the chains to which nothing leads, and their sets. `uses`: of those that exist, as NftFindings has them. */
-function leftoversOf(shared: readonly SharedChain[], uses: ReadonlyMap<string, number>): ChainsAndSets {
+function leftoversOf(shared: readonly SharedChain[], uses: ReadonlyMap<string, number>): readonly Deletion[] {
   const released = new Map<string, number>();
   const leftovers: SharedChain[] = [];
   // Those that lead to others come first.
@@ -145,10 +145,7 @@ function leftoversOf(shared: readonly SharedChain[], uses: ReadonlyMap<string, n
     leftovers.push(each);
     for (const target of targetsOf(each)) released.set(target, (released.get(target) ?? 0) + 1);
   }
-  return {
-    chains: leftovers.map(({ chain }) => chain.name),
-    sets: leftovers.flatMap(({ sets }) => sets.map(({ name }) => name)),
-  };
+  return leftovers.flatMap(({ chain, sets }) => [deleteChain(chain.name), ...sets.map(({ name }) => deleteSet(name))]);
 }
 
 /** The chains to which a chain and the elements of its map lead, once for each of them. */

@@ -3,10 +3,10 @@ import { familyOfOp } from '../../state/op.ts';
 import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import { Transaction } from '../../state/transaction.ts';
-import { baseChains } from './objects/base-chains.ts';
+import { type ChainPlan, baseChains, contents } from './objects/base-chains.ts';
+import type { NftMessage } from './port/nft-message.ts';
 import type { NftPort, NftRefusal } from './port/nft-port.ts';
 import { NftTables } from './nft-tables.ts';
-import { replacingPort, contents } from './replacing-port.ts';
 import { ENDPOINTS, constantSets } from './objects/sets.ts';
 import { TableView } from './table-view.ts';
 
@@ -91,3 +91,42 @@ export class TableTakeOver {
     return { chains, failures, refusal: undefined };
   }
 }
+
+interface ReplacingPort extends NftPort {
+  /** Whether the other table is gone. */
+  readonly replaced: boolean;
+}
+
+/**
+ * Stands for a table that will replace another program's table of the same name. It is empty, and its first transaction
+ * also replaces that table: so no packet sees neither. Later transactions are as on the port itself.
+ */
+function replacingPort(port: NftPort, chains: readonly ChainPlan[]): ReplacingPort {
+  let replaced = false;
+  return {
+    get replaced() {
+      return replaced;
+    },
+    hasTable: (family) => port.hasTable(family),
+    isDormant: (family) => port.isDormant(family),
+    sets: (family) => port.sets(family),
+    chains: (family) => port.chains(family),
+    rules: (family) => port.rules(family),
+    eachElement: async (family, set, visit) => {
+      if (replaced) await port.eachElement(family, set, visit);
+    },
+    lookUp: async (family, lookup) =>
+      replaced
+        ? await port.lookUp(family, lookup)
+        : { ...(await port.lookUp(family, {})), elements: [], chains: new Map() },
+    commit: async (family: IpFamily, messages, generation) => {
+      const all = replaced ? messages : [...REPLACEMENT, ...contents(chains, family), ...messages];
+      const refusal = await port.commit(family, all, generation);
+      replaced ||= refusal === undefined;
+      return refusal;
+    },
+    tryOut: (family, messages) => port.tryOut(family, messages),
+  };
+}
+
+const REPLACEMENT: readonly NftMessage[] = [{ kind: 'delete-table' }, { kind: 'new-table' }];

@@ -1,7 +1,7 @@
 import type { Preview, PreviewCommand } from '../../state/commands/write-preview.ts';
 import { type Op, formatOp } from '../../state/op.ts';
 import type { RuleSet } from '../../state/rules/rule-set.ts';
-import { previewOfNothing as tablesOfNothing } from '../nftables/nft-preview.ts';
+import { previewOf } from '../nftables/nft-preview.ts';
 import { EngineServers, SILENT_ENGINE } from './engine-servers.ts';
 import { type FindRules, ServerChanges } from './server-changes.ts';
 
@@ -31,5 +31,5 @@ export function withEngine({ rules, parts }: Preview, ops: readonly (readonly Op
 export async function previewOfNothing(rules: readonly RuleSet[], parts: readonly (readonly Op[])[]): Promise<Preview> {
   const nothing: FindRules = () => Promise.resolve(new Map());
   const written = await ruleParts(new EngineServers(() => SILENT_ENGINE), parts, nothing);
-  return withEngine(await tablesOfNothing(rules, written), parts);
+  return withEngine(await previewOf(undefined, rules, written), parts);
 }

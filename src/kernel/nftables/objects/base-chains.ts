@@ -2,8 +2,8 @@ import type { IpFamily } from '../../../base/ip.ts';
 import { PROTOCOL_NUMBER, type Protocol } from '../../../base/protocol.ts';
 import type { NftHook } from '../../../netlink/family/nf-tables/chain.ts';
 import type { RuleSettings } from '../../../state/rules/rule-settings.ts';
-import type { RulePart } from '../port/nft-message.ts';
-import { FIREWALL_IPS, NO_ENDPOINT_SERVICES, SERVICE_IPS } from './sets.ts';
+import type { NftMessage, RulePart } from '../port/nft-message.ts';
+import { FIREWALL_IPS, NO_ENDPOINT_SERVICES, SERVICE_IPS, constantSets } from './sets.ts';
 import {
   NEW_CONNECTION,
   RETURN,
@@ -29,6 +29,23 @@ export interface ChainPlan {
   readonly name: string;
   readonly base?: NftHook;
   readonly rules: readonly RulePart[];
+}
+
+export function newChain({ name, base }: ChainPlan): NftMessage {
+  return { kind: 'new-chain', chain: base === undefined ? { name } : { name, base } };
+}
+
+export function rulesOf({ name, rules }: ChainPlan): readonly NftMessage[] {
+  return rules.map((rule) => ({ kind: 'new-rule', chain: name, ...rule }));
+}
+
+/** Returns what a new table gets, whatever the Services are. */
+export function contents(chains: readonly ChainPlan[], family: IpFamily): readonly NftMessage[] {
+  return [
+    ...constantSets(family).map((set): NftMessage => ({ kind: 'new-set', set })),
+    ...chains.map(newChain),
+    ...chains.flatMap(rulesOf),
+  ];
 }
 
 /** linux/netfilter_ipv4.h: NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_SRC. Filter chains surround the translation of addresses. */

@@ -9,18 +9,23 @@ export interface SharedChain {
   readonly elements: readonly ElementOf[];
 }
 
-/** Names of chains, and of the sets that exist as long as these. */
-export interface ChainsAndSets {
-  readonly chains: readonly string[];
-  readonly sets: readonly string[];
+/** The deletion of a chain or set. */
+export interface Deletion {
+  readonly kind: 'delete-chain' | 'delete-set';
+  readonly name: string;
 }
 
-/** Returns what deletes these. */
-export function deletions({ chains, sets }: ChainsAndSets): readonly NftMessage[] {
+export function deleteChain(name: string): Deletion {
+  return { kind: 'delete-chain', name };
+}
+
+export function deleteSet(name: string): Deletion {
+  return { kind: 'delete-set', name };
+}
+
+/** Returns what makes these deletions together. */
+export function deletionsOf(some: readonly Deletion[]): readonly NftMessage[] {
   // A set can be deleted when no rule uses it, and a chain when no element of a map leads to it.
-  return [
-    ...chains.map((name): NftMessage => ({ kind: 'flush-chain', name })),
-    ...sets.map((name): NftMessage => ({ kind: 'delete-set', name })),
-    ...chains.map((name): NftMessage => ({ kind: 'delete-chain', name })),
-  ];
+  const { 'delete-chain': chains = [], 'delete-set': sets = [] } = Object.groupBy(some, ({ kind }) => kind);
+  return [...chains.map(({ name }): NftMessage => ({ kind: 'flush-chain', name })), ...sets, ...chains];
 }

@@ -1,4 +1,5 @@
-import type { IpFamily } from '../../../base/ip.ts';
+import type { Interval } from '../../../base/cidr-intervals.ts';
+import { type Ip4, type Ip6, type IpFamily, formatIp, isIp4 } from '../../../base/ip.ts';
 import type { ElementList } from '../../../netlink/family/nf-tables/element-list.ts';
 import type { NftHook } from '../../../netlink/family/nf-tables/chain.ts';
 import {
@@ -12,7 +13,6 @@ import { TABLE_COMMENT, nftTable } from '../../../state/nft-table.ts';
 import { intervalsIn } from '../objects/firewall-objects.ts';
 import type { NftMessage, SetDefinition } from '../port/nft-message.ts';
 import { dataText, definitionOf, fieldTypes, valueText } from './data-text.ts';
-import { intervalText } from './interval-text.ts';
 
 /** Returns a change as a line of a script for nft. */
 export function messageText(message: NftMessage, family: IpFamily): string {
@@ -86,4 +86,12 @@ function elementTexts(elements: ElementList, set: SetDefinition | undefined): re
     const text = key.length === 0 ? '*' : valueText(set.keyType, key);
     return data === undefined ? text : `${text} : ${dataText(data, set)}`;
   });
+}
+
+/** Returns an interval as nft reads it. */
+function intervalText({ from, until }: Interval): string {
+  const last = isIp4(from)
+    ? ((((until ?? 2 ** 32) as number) - 1) as Ip4)
+    : ((((until ?? 1n << 128n) as bigint) - 1n) as Ip6);
+  return from === last ? formatIp(from) : `${formatIp(from)}-${formatIp(last)}`;
 }
