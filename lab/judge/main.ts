@@ -10,7 +10,7 @@ import { ipvsMode } from './ipvs/mode.ts';
 import { type Verdict, judge, kindOf, mismatchLines } from './judge.ts';
 import { checkReport } from '../cluster/smoke/check.ts';
 import { type Options, parseOptions } from './options.ts';
-import { iptablesMode, nftablesMode } from './rules/mode.ts';
+import { iptablesMode, nftablesMode, userspaceMode } from './rules/mode.ts';
 import { shrink } from './shrink.ts';
 import { Tally } from './tally.ts';
 import { Upstream, buildUpstream, kubernetesVersion } from './upstream.ts';
@@ -27,6 +27,11 @@ function say(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
+/** The mode of kube-proxy that a mode of ours is judged by. */
+function playedBy(mode: Options['mode']): Case['mode'] {
+  return mode === 'userspace' ? 'nftables' : mode;
+}
+
 async function run<State>(mode: JudgedMode<State>, options: Options): Promise<boolean> {
   say(`building kube-proxy's proxiers, Kubernetes ${await kubernetesVersion()}`);
   const program = await buildUpstream();
@@ -40,7 +45,7 @@ async function run<State>(mode: JudgedMode<State>, options: Options): Promise<bo
       told = performance.now();
       say(`${id} of ${cases} cases, ${tally.failed} with unexplained differences`);
     }
-    const given = makeCase(options.mode, options.seed, id);
+    const given = makeCase(playedBy(options.mode), options.seed, id);
     const verdict = await judge(mode, upstream, given);
     tally.add(given, verdict);
     if (verdict.unexplained.length > 0 && tally.failed <= PRINTED) await report(given, verdict, options);
@@ -68,7 +73,7 @@ async function reportSmallest<State>(
   options: Options,
   id: number,
 ): Promise<void> {
-  const given = makeCase(options.mode, options.seed, id);
+  const given = makeCase(playedBy(options.mode), options.seed, id);
   const [first] = (await judge(mode, upstream, given)).unexplained;
   if (first === undefined) return;
   const kind = kindOf(first);
@@ -89,7 +94,7 @@ async function writeCase(name: string, given: Case): Promise<void> {
 }
 
 /** One check for scripts/count.ts, however many cases it has. */
-async function writeReport(mode: Case['mode'], { failed }: Tally): Promise<void> {
+async function writeReport(mode: Options['mode'], { failed }: Tally): Promise<void> {
   const name = `${mode} mode, beside kube-proxy's own code`;
   const check = failed === 0 ? { name } : { name, failure: `${failed} cases differ` };
   await mkdir(path.join(BUILD, 'test'), { recursive: true });
@@ -105,6 +110,8 @@ async function runMode(options: Options): Promise<boolean> {
       return await run(nftablesMode, options);
     case 'iptables':
       return await run(iptablesMode, options);
+    case 'userspace':
+      return await run(userspaceMode, options);
   }
 }
 

@@ -1,7 +1,7 @@
-import type { Case } from './case/case.ts';
+import type { ProxyMode } from '../../src/base/proxy-mode.ts';
 
 export interface Options {
-  readonly mode: Case['mode'];
+  readonly mode: (typeof MODES)[number];
   readonly cases: number;
   readonly seed: number;
   /** The only case to play, and to shrink if it fails. */
@@ -9,7 +9,7 @@ export interface Options {
 }
 
 /** Modes that can be judged. */
-export const MODES = ['ipvs', 'nftables', 'iptables'] as const satisfies readonly Case['mode'][];
+export const MODES = ['ipvs', 'nftables', 'iptables', 'userspace'] as const satisfies readonly ProxyMode[];
 
 /** Reads `CASES=2000 SEED=1 MODE=ipvs ONLY=17`; an empty value is the default. Throws if one is not valid. */
 export function parseOptions(argv: readonly string[]): Options {

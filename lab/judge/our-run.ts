@@ -42,9 +42,13 @@ export class OurRun {
   readonly #objects = new Map<string, Case['node'] | ClusterObject>();
   #current: ManifestSet | undefined;
 
-  constructor({ mode, config, node }: Case, kernel: Kernel) {
+  constructor({ config, node }: Case, kernel: Kernel) {
     const nodeName = node.metadata.name;
-    const parsed = parseArgv([`--proxy-mode=${mode}`, `--hostname-override=${nodeName}`, ...argumentsOf(config)]);
+    const parsed = parseArgv([
+      `--proxy-mode=${kernel.mode}`,
+      `--hostname-override=${nodeName}`,
+      ...argumentsOf(config),
+    ]);
     if (!parsed.ok) throw new Error(parsed.errors.join('; '));
     const resolved = resolveConfig(parsed.given, undefined);
     // The daemon waits for its Node before it plans.

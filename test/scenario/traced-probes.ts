@@ -1,13 +1,13 @@
-import { type IpAddress, type IpFamily, familyOf, formatHostPort, formatIp, isLoopback } from '../../src/base/ip.ts';
+import { type IpAddress, type IpFamily, familyOf, formatIp, isLoopback } from '../../src/base/ip.ts';
 import type { Port } from '../../src/base/port.ts';
 import type { Protocol } from '../../src/base/protocol.ts';
-import type { ForwardedPort } from '../../src/userspace/engine-update.ts';
 import type { RulesPlane } from '../fake-kernel/planes.ts';
 import { type DualStack, clientAddress, nodeAddress, podAddress } from '../bed/address-plan.ts';
 import { POD_BRIDGE, UPLINK } from '../bed/bed.ts';
 import { address } from '../support/state.ts';
 import { addressAndPort } from '../trace/address-text.ts';
 import type { Packet, TracedNode } from '../trace/ruleset.ts';
+import { throughEngine } from '../trace/through-engine.ts';
 import { type End, type Fate, trace } from '../trace/trace.ts';
 import { type Outcome, type Probe, judge } from './probe.ts';
 import { NODE_ADDRESSES } from './scenario-state.ts';
@@ -38,19 +38,6 @@ export async function traceProbes(
     );
     const wrong = attemptsOf(fate, probe, packet).map((outcomes) => judge(probe, outcomes, addressesOf));
     return wrong.filter((text) => text !== undefined);
-  });
-}
-
-/** The ends of a packet that an engine of the node forwards: each endpoint sees the node. */
-function throughEngine(fate: Fate, port: ForwardedPort | undefined): Fate {
-  if (port === undefined) return fate;
-  const endpoints = port.endpoints.filter(({ weight }) => weight > 0);
-  return fate.flatMap(({ value, probability }) => {
-    if (value.verdict !== 'translated') return [{ value, probability }];
-    return endpoints.map(({ address: at, port: to }) => {
-      const end = { ...value, endpoint: formatHostPort(at, to), isMasqueraded: true, affinity: port.affinitySeconds };
-      return { value: end, probability: probability / endpoints.length };
-    });
   });
 }
 

@@ -3,6 +3,7 @@ import { isAdmitted, isExternal } from './claims.ts';
 import { always, forSender, isAlways, isFromNode, isHairpin } from './ends.ts';
 import type { IntendedChange } from './intended.ts';
 import { internalLocal, keptSource, policyLocal } from './local-policy.ts';
+import { nodeAddresses } from './targets.ts';
 import { allNodeAddresses, loopback, loopback6, primaryWithoutAddress, unservedAddresses } from './node-ports.ts';
 
 /** kube-proxy masquerades what comes back to its sender only if the EndpointSlice names this node. */
@@ -111,5 +112,34 @@ export const IPTABLES_DIFFERENCES: readonly IntendedChange[] = [
   primaryWithoutAddress,
   loopback6,
   ...COMMON,
+  claimedTwice,
+];
+
+/** The engine connects to the endpoints, and keeps session affinity itself. */
+const throughNode: IntendedChange = {
+  name: 'endpoints see the node',
+  section: 'userspace mode',
+  change: (theirs) =>
+    theirs.map(({ value, probability }) => ({
+      value: value.verdict === 'translated' ? { ...value, isMasqueraded: true } : value,
+      probability,
+    })),
+};
+
+/** Node.js has no sockets of SCTP: a port of it is as one that no Service has. */
+const noSctp: IntendedChange = {
+  name: 'SCTP',
+  section: 'userspace mode',
+  change: (theirs, { probe: { target, node }, given }) => {
+    if (target.protocol !== 'SCTP' || target.claims.length === 0) return theirs;
+    if (target.claims.some(({ kind }) => kind === 'cluster IP')) return always('rejected');
+    return always(node.isLocal(target.address) || nodeAddresses(given).has(target.address) ? 'here' : 'forwarded');
+  },
+};
+
+export const USERSPACE_DIFFERENCES: readonly IntendedChange[] = [
+  ...NFTABLES_DIFFERENCES.filter((each) => each !== claimedTwice),
+  throughNode,
+  noSctp,
   claimedTwice,
 ];

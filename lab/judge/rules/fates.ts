@@ -1,6 +1,10 @@
+import type { Port } from '../../../src/base/port.ts';
 import { type IpFamily, familyOf } from '../../../src/base/ip.ts';
 import type { Facts } from '../compare.ts';
 import type { Ruleset } from '../../../test/trace/ruleset.ts';
+import type { VirtualServerId } from '../../../src/state/virtual-server.ts';
+import type { ForwardedPort } from '../../../src/userspace/engine-update.ts';
+import { throughEngine } from '../../../test/trace/through-engine.ts';
 import { trace } from '../../../test/trace/trace.ts';
 import { fateText } from './fate-text.ts';
 import type { Probe } from './probes.ts';
@@ -9,12 +13,21 @@ import type { Probe } from './probes.ts';
 export class Fates implements Facts {
   readonly #rulesetOf: (family: IpFamily) => Ruleset;
   readonly #rulesets = new Map<IpFamily, Ruleset>();
+  readonly #forwarded: (id: VirtualServerId) => ForwardedPort | undefined;
   readonly #probes: ReadonlyMap<string, Probe>;
   readonly #texts = new Map<string, string>();
 
-  /** @param rulesetOf is called when the first packet of a family is traced */
-  constructor(rulesetOf: (family: IpFamily) => Ruleset, probes: readonly Probe[]) {
+  /**
+   * @param rulesetOf is called when the first packet of a family is traced
+   * @param forwarded what an engine does with what the rules lead to it
+   */
+  constructor(
+    rulesetOf: (family: IpFamily) => Ruleset,
+    probes: readonly Probe[],
+    forwarded: (id: VirtualServerId) => ForwardedPort | undefined = () => undefined,
+  ) {
     this.#rulesetOf = rulesetOf;
+    this.#forwarded = forwarded;
     this.#probes = new Map(probes.map((probe) => [probe.fact, probe]));
   }
 
@@ -34,6 +47,9 @@ export class Fates implements Facts {
     const family = familyOf(packet.destination);
     const ruleset = this.#rulesets.get(family) ?? this.#rulesetOf(family);
     this.#rulesets.set(family, ruleset);
-    return fateText(trace(ruleset, packet, node));
+    const { destination: address, port, protocol } = packet;
+    return fateText(
+      throughEngine(trace(ruleset, packet, node), this.#forwarded({ address, port: port as Port, protocol })),
+    );
   }
 }
