@@ -54,7 +54,7 @@ export class NftTables {
   async apply(tx: Transaction): Promise<Outcome> {
     const failures: OpFailure[] = [];
     let stopped: string | undefined;
-    for (const { family, units: all, failures: impossible } of unitsOf(tx)) {
+    for await (const { family, units: all, failures: impossible } of unitsOf(tx)) {
       for (const failure of impossible) failures.push(failure);
       const view = this.#viewOf(family);
       // An endpoint that is new may need the place of one that was left.

@@ -1,6 +1,7 @@
 import type { EntryOp, ServerOp } from '../../state/op.ts';
 import { boundedParts } from '../../base/bounded-parts.ts';
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
+import { Yielder } from '../../base/yielder.ts';
 import { CLUSTER_IPS } from '../../state/nft-set-name.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
@@ -36,26 +37,31 @@ export interface Units {
 
 /**
  * Divides the operations of each family into independent parts. Cluster IPs are added after virtual servers: packets to one are
- * rejected as long as its virtual server is not there. Entries are deleted last.
+ * rejected as long as its virtual server is not there. Entries are deleted last. Yields to the event loop between the steps
+ * of a large transaction.
  */
-export function unitsOf(tx: Transaction): readonly Units[] {
-  return IP_FAMILIES.map((family) => {
+export async function* unitsOf(tx: Transaction): AsyncGenerator<Units, void> {
+  const yielder = new Yielder();
+  for (const family of IP_FAMILIES) {
     const sets = NODE_SETS[family];
     const known = new Map(Array.from(sets, ([name, { ipSet }]) => [name, ipSet]));
     const { services, entries, failures } = sortOps(tx, { mode: 'nftables', family, sets: known });
+    await yielder.yieldIfDue();
     const ofEntries = entries.map((op): EntryUnit => {
       const set = sets.get(op.set.name)?.definition.name ?? '';
       return { kind: 'entry', element: { set, key: entryKey(op.entry) }, ops: [op] };
     });
     const { first = [], clusterIps = [], deletions = [] } = Object.groupBy(ofEntries, placeOf);
+    await yielder.yieldIfDue();
     const ofServers = byVirtualServer(services).map((server): ServiceUnit => ({ kind: 'service', ...server }));
     const [borrowers, lenders] = [true, false].map((is) => ofServers.filter((unit) => isBorrower(unit) === is));
-    return {
+    await yielder.yieldIfDue();
+    yield {
       family,
       units: [...first, ...(lenders ?? []), ...(borrowers ?? []), ...clusterIps, ...deletions],
       failures,
     };
-  });
+  }
 }
 
 /** Where an entry comes in the order of transactions. */

@@ -73,6 +73,7 @@ export async function* compareAll(
   // In nftables mode, packets to a cluster IP are rejected as long as its virtual server is not there.
   const isLate = (op: Op): op is AddEntry => MODES[kernel.mode].rejectsUnserved && isClusterIp(op);
   const replacing = ofSets.wrong.length === 0 ? [] : await options.replace(ofSets.wrong);
+  await yielder.yieldIfDue();
   yield new Transaction([...replacing, ...ofSets.additions.filter((op) => !isLate(op))]);
 
   const bound = await wait(kernel.getBoundAddresses());
@@ -89,6 +90,7 @@ export async function* compareAll(
 
   const tx = new Transaction(await compareAddresses(parts, bound, mayChange, yielder));
   tx.add(await deletionsOf(parts, surplus, mayChange, yielder));
+  await yielder.yieldIfDue();
   tx.add(ofSets.additions.filter(isLate).filter((op) => isPlanned(plan, op)));
   tx.add(ofSets.deletions.filter((op) => !isPlanned(plan, op)));
   // Twins that an earlier sync could not destroy.

@@ -106,6 +106,7 @@ async function applyAroundRules(
     await applier.note(await rules.replaceOthers(family), progress, yielder);
   if (MODES[kernel.mode].appliesTogether) {
     await eachFamily(families, progress, async (family) => {
+      await yielder.yieldIfDue();
       const ofFamily = tx.filter((op) => familyOfOp(op) === family);
       requireTried(await applier.apply(ofFamily, progress, yielder));
       await replaceOthers(family);

@@ -42,6 +42,7 @@ export class OpApplier {
     if (tx.size === 0) return { failures: [] };
     const { kernel, plan, udp } = this.#options;
     progress.count(tx);
+    await yielder.yieldIfDue();
     udp.note(tx);
     await yielder.yieldIfDue();
     const outcome = await applyGuarded(kernel, plan, tx, { withdraw: true });
