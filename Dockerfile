@@ -1,6 +1,6 @@
 # The image has the folder that scripts/image/rootfs.sh builds. `make image` builds the same folder, and an archive of the image,
 # without Docker; tests run the daemon from it.
-#   docker build -t kube-ipvs-proxy:v0.2.0 --build-arg GIT_COMMIT=$(git rev-parse HEAD) \
+#   docker build -t kube-ipvs-proxy:v0.3.0 --build-arg GIT_COMMIT=$(git rev-parse HEAD) \
 #     --build-arg SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) .
 # Another architecture is cross-compiled: --platform=linux/arm64 needs no emulation.
 ARG NODE_VERSION=24.21.0
@@ -20,7 +20,7 @@ RUN make rootfs ARCH=$TARGETARCH && { [ -d build/image ] || mv build/$TARGETARCH
 FROM scratch
 COPY --from=build /src/build/image /
 # scripts/image/main.ts reads the labels, too. Arguments: the version, the commit, its time, the URL of the repository.
-ARG VERSION=0.2.0 GIT_COMMIT=unknown CREATED=1970-01-01T00:00:00Z IMAGE_SOURCE=
+ARG VERSION=0.3.0 GIT_COMMIT=unknown CREATED=1970-01-01T00:00:00Z IMAGE_SOURCE=
 LABEL org.opencontainers.image.title="kube-ipvs-proxy" \
       org.opencontainers.image.description="Service proxy for Kubernetes nodes that programs IPVS or nf_tables" \
       org.opencontainers.image.licenses="Apache-2.0" \

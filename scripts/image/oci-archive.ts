@@ -14,7 +14,7 @@ export interface Platform {
 }
 
 export interface OciImage {
-  /** Full name with a tag, such as `docker.io/library/kube-ipvs-proxy:v0.2.0`. */
+  /** Full name with a tag, such as `docker.io/library/kube-ipvs-proxy:v0.3.0`. */
   readonly name: string;
   readonly settings: ImageSettings;
   /** In seconds since 1970. */

@@ -1,5 +1,5 @@
 /** The version in package.json. */
-export const VERSION = '0.2.0';
+export const VERSION = '0.3.0';
 
 /** The version as Kubernetes programs write it. */
 export const GIT_VERSION = `v${VERSION}`;
