@@ -4,17 +4,13 @@ import { createCommandRunner } from '../kernel/command-runner.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { Leftovers, describeLeftover } from '../kernel/leftovers/leftovers.ts';
 import { createIpvsKernel } from '../kernel/ipvs/ipvs-kernel.ts';
-import { PodNamespaceFolder } from '../kernel/linux/pods/pod-namespace-folder.ts';
 import type { Log } from '../observe/log/log.ts';
-import { SYSTEM_CLOCK } from '../reconcile/timing/clock.ts';
-import { PodInterfaces } from '../reconcile/pods/pod-interfaces.ts';
-import { PodPreparer } from '../reconcile/pods/pod-preparer.ts';
+import { createPodPreparer } from './run/create-pod-preparer.ts';
 import { runningDaemon } from './startup/daemon-lock.ts';
 import { reportFailure } from './startup/report-failure.ts';
 import { openLog } from './startup/open-log.ts';
 import { requireRights } from './startup/rights.ts';
 import { StartupError } from './startup/startup-error.ts';
-
 import { removalAttempts, removeOwn } from './modes/remove-own.ts';
 
 /** Removes the kernel objects of this proxy and of kube-proxy in any mode. Resolves to the exit code. */
@@ -36,15 +32,13 @@ export async function cleanUp(config: ProxyConfig): Promise<number> {
 
 /** Takes our devices and addresses out of the Pods of this node. Resolves to whether that succeeded. */
 async function withdrawFromPods(kernel: Kernel, config: ProxyConfig, log: Log): Promise<boolean> {
-  const preparer = new PodPreparer({
-    namespaces: new PodNamespaceFolder(config.podNamespaceFolder, createCommandRunner()),
-    interfaces: new PodInterfaces(kernel),
-    clock: SYSTEM_CLOCK,
-    log,
-    onWarning: () => undefined,
-  });
   try {
-    await preparer.withdrawAll();
+    await createPodPreparer({
+      folder: config.podNamespaceFolder,
+      kernel,
+      log,
+      onWarning: () => undefined,
+    }).withdrawAll();
     return true;
   } catch (error) {
     log.error(

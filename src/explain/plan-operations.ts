@@ -1,9 +1,8 @@
 import { addingOrder } from '../diff/adding-order.ts';
 import { READ_ONLY_LEDGER } from '../diff/drain.ts';
 import { diffVirtualServer } from '../diff/virtual-server-diff.ts';
-import { planLocalRoutes } from '../plan/local-routes.ts';
+import { planLocalRoutes, type PlanConfig } from '../plan/plan-config.ts';
 import type { NodePlan } from '../plan/node/node-plan.ts';
-import type { PlanConfig } from '../plan/plan-config.ts';
 import { planRules } from '../plan/ipvs/plan-rules.ts';
 import { plannedSet } from '../state/set-roles.ts';
 import type { RuleSet } from '../state/rules/rule-set.ts';

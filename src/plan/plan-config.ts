@@ -1,4 +1,4 @@
-import type { Cidr } from '../base/cidr.ts';
+import { type Cidr, cidrFamily } from '../base/cidr.ts';
 import type { IpAddress, IpFamily } from '../base/ip.ts';
 import type { NodePortSelection } from '../config/value/node-port-selection.ts';
 import type { Protocol } from '../base/protocol.ts';
@@ -53,4 +53,9 @@ export interface NodeView {
   readonly interfaceAddresses: readonly IpAddress[];
   /** The schedulers that a Service asked for and that the kernel does not have, each with the reason. */
   readonly missingSchedulers?: ReadonlyMap<string, string>;
+}
+
+/** Returns the networks of --ipvs-local-route-cidrs whose IP family is enabled. They do not depend on Services. */
+export function planLocalRoutes({ families, localRouteCidrs = [] }: PlanConfig): readonly Cidr[] {
+  return localRouteCidrs.filter((cidr) => families.includes(cidrFamily(cidr)));
 }

@@ -4,10 +4,9 @@ import type { Log } from '../../observe/log/log.ts';
 import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
 import type { Clock } from '../../reconcile/timing/clock.ts';
 import { estimationRuns } from '../startup/estimation.ts';
-import { askEndpoint } from './ask-endpoint.ts';
+import { askEndpoint, hasLinkTo } from './ask-endpoint.ts';
 import { EndpointChecker, type EndpointCheckerOptions } from './endpoint-checker.ts';
 import { readLeftSilent } from './left-silent.ts';
-import { hasLinkTo } from './own-link.ts';
 
 interface OpenOptions extends Pick<EndpointCheckerOptions, 'ownerOf' | 'onJudged' | 'onSilent'> {
   readonly wanted: Exclude<EndpointCheckMode, 'off'>;

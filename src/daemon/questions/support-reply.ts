@@ -1,7 +1,6 @@
 import { compareText } from '../../base/text/compare-text.ts';
 import { release } from 'node:os';
-import { configz } from '../../config/configz.ts';
-import { flagz } from '../../config/flagz.ts';
+import { configz, flagz } from '../../config/configz.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import { REPLY_API_VERSION } from '../../explain/replies.ts';
 import type { SupportReply } from '../../explain/node/node-replies.ts';

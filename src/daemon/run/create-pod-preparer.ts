@@ -9,12 +9,12 @@ export interface PodPreparation extends Pick<PodPreparerOptions, 'log' | 'onWarn
   /** Of the namespaces of Pods. */
   readonly folder: string;
   readonly kernel: Kernel;
-  readonly onProgram: (program: string) => void;
+  readonly onProgram?: (program: string) => void;
 }
 
 export function createPodPreparer({ folder, kernel, onProgram, ...options }: PodPreparation): PodPreparer {
   return new PodPreparer({
-    namespaces: new PodNamespaceFolder(folder, createCommandRunner({ onStart: onProgram })),
+    namespaces: new PodNamespaceFolder(folder, createCommandRunner(onProgram && { onStart: onProgram })),
     interfaces: new PodInterfaces(kernel),
     clock: SYSTEM_CLOCK,
     ...options,

@@ -1,6 +1,5 @@
-import { configz } from '../../config/configz.ts';
+import { configz, flagz } from '../../config/configz.ts';
 import { gateEnabled } from '../../config/value/feature-gates.ts';
-import { flagz } from '../../config/flagz.ts';
 import { errorText } from '../../base/text/error-text.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { ProxyHealth } from '../../observe/health.ts';

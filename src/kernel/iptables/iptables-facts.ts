@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { readFileSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import type { IpFamily } from '../../base/ip.ts';
-import { decodeGeneration, getGeneration } from '../../netlink/family/nf-tables/generation.ts';
+import { decodeGeneration, getGeneration } from '../../netlink/family/nf-tables/nft-batch.ts';
 import { decodeTable, dumpTables } from '../../netlink/family/nf-tables/table.ts';
 import type { NetlinkMessage } from '../../netlink/netlink-message.ts';
 import { isNativeError } from '../../netlink/transport/addon.ts';

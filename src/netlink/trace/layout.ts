@@ -8,10 +8,9 @@ import { IPSET_COMMAND, IPSET_MESSAGE, IPSET_SWAP } from '../family/ipset/messag
 import { CONFIG } from '../family/ipvs/config.ts';
 import { DESTINATION } from '../family/ipvs/destination.ts';
 import { SERVICE } from '../family/ipvs/service.ts';
-import { BATCH } from '../family/nf-tables/nft-batch.ts';
+import { BATCH, GENERATION } from '../family/nf-tables/nft-batch.ts';
 import { NFT_CHAIN } from '../family/nf-tables/chain.ts';
 import { NFT_ELEMENTS } from '../family/nf-tables/element.ts';
-import { GENERATION } from '../family/nf-tables/generation.ts';
 import { NFT_RULE } from '../family/nf-tables/rule.ts';
 import { NFT_SET } from '../family/nf-tables/set.ts';
 import { NFT_TABLE } from '../family/nf-tables/table.ts';

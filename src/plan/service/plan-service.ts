@@ -2,29 +2,13 @@ import type { ServiceModel } from '../../model/service-model.ts';
 import { IP_FAMILIES } from '../../base/ip.ts';
 import type { Port } from '../../base/port.ts';
 import type { Protocol } from '../../base/protocol.ts';
-import {
-  planClusterIp,
-  planExternalIps,
-  planLoadBalancerIps,
-  planLocalNodePorts,
-  planNodePorts,
-} from './service-addresses.ts';
+import { planServiceAddresses } from './service-addresses.ts';
 import { type FamilyView, familyView, hasProtocol } from '../family-view.ts';
-import { planHairpin } from './hairpin.ts';
 import { planHealthCheck } from './health-check.ts';
 import type { NodeView, PlanConfig } from '../plan-config.ts';
 import { PlanDraft } from '../plan-draft.ts';
 import type { PlanWarning, ServicePlan } from '../service-plan.ts';
 import { unmetWarnings } from './unmet-requests.ts';
-
-const FAMILY_RULES: readonly ((draft: PlanDraft, view: FamilyView) => void)[] = [
-  planHairpin,
-  planClusterIp,
-  planExternalIps,
-  planLoadBalancerIps,
-  planNodePorts,
-  planLocalNodePorts,
-];
 
 /** Returns the plan of a service: all kernel objects that it needs on this node. */
 export function planService(service: ServiceModel, node: NodeView, config: PlanConfig): ServicePlan {
@@ -34,7 +18,8 @@ export function planService(service: ServiceModel, node: NodeView, config: PlanC
     const view = config.families.includes(family) ? familyView(service, family, node, config) : undefined;
     if (view === undefined) continue;
     views.push(view);
-    for (const rule of FAMILY_RULES) rule(draft, view);
+    planHairpin(draft, view);
+    planServiceAddresses(draft, view);
     if (view.ports.some(({ destinations }) => destinations.noLocalEndpoints))
       draft.addNoLocalEndpoints(family, service);
   }
@@ -53,4 +38,19 @@ function unsupported(name: string, protocol: Protocol, port: Port): PlanWarning 
     reason: 'protocol-unsupported',
     message: `port ${port}${named} is not served: this mode has no ${protocol}`,
   };
+}
+
+/**
+ * Plans which endpoints need masquerading of connections to a Service that selects the client itself. Otherwise, the Pod would
+ * see its own address as client and reply to itself. Only local endpoints need this: a Pod connects through its own node. An
+ * endpoint of an unknown node may be local, too; in ipvs mode, it is left out, as with kube-proxy.
+ */
+function planHairpin(draft: PlanDraft, { ports, bindAddresses, roles }: FamilyView): void {
+  if (!roles.includes('LOOP-BACK')) return;
+  for (const { protocol, name: portName, endpoints: all } of ports) {
+    const endpoints = all
+      .filter(({ traits }) => traits.local || (!bindAddresses && traits.unplaced === true))
+      .map(({ address, port }) => ({ address, port }));
+    if (endpoints.length > 0) draft.addHairpin({ portName, protocol, endpoints });
+  }
 }

@@ -8,16 +8,16 @@ import { cidrContains, cidrFamily, compareCidr } from '../../base/cidr.ts';
 import { fewestNetworks } from '../../base/cidr-intervals.ts';
 import { sortedUnique } from '../../base/sorted-unique.ts';
 
-/** Plans the external IPs, which follow the external traffic policy. */
-export function planExternalIps(draft: PlanDraft, view: FamilyView): void {
+/** Plans the addresses and node ports of a Service. Only load balancer IPs heed loadBalancerSourceRanges. */
+export function planServiceAddresses(draft: PlanDraft, view: FamilyView): void {
+  planClusterIp(draft, view);
   planAddresses(draft, view, 'external', view.externalIps);
-}
-
-/** Plans load balancer IPs: they follow the external traffic policy and admit clients in loadBalancerSourceRanges. */
-export function planLoadBalancerIps(draft: PlanDraft, view: FamilyView): void {
   planAddresses(draft, view, 'loadBalancer', view.loadBalancerIps, admittedSources(view));
+  planNodePorts(draft, view);
+  planLocalNodePorts(draft, view);
 }
 
+/** Plans external addresses. They follow the external traffic policy. */
 function planAddresses(
   draft: PlanDraft,
   view: FamilyView,
@@ -37,7 +37,7 @@ function planAddresses(
 }
 
 /** Plans the cluster IP: it follows the internal traffic policy and has virtual servers even without endpoints. */
-export function planClusterIp(draft: PlanDraft, view: FamilyView): void {
+function planClusterIp(draft: PlanDraft, view: FamilyView): void {
   const address = view.clusterIp;
   const traits = addressTraits('cluster', true);
   for (const port of view.ports) {
@@ -48,7 +48,7 @@ export function planClusterIp(draft: PlanDraft, view: FamilyView): void {
 }
 
 /** Plans node ports at every selected address of the node. They follow the external traffic policy. */
-export function planNodePorts(draft: PlanDraft, view: FamilyView): void {
+function planNodePorts(draft: PlanDraft, view: FamilyView): void {
   const traits = addressTraits('nodePort', view.service.externalLocal);
   for (const port of view.ports) {
     if (port.nodePort === undefined) continue;
@@ -60,7 +60,7 @@ export function planNodePorts(draft: PlanDraft, view: FamilyView): void {
 }
 
 /** Plans node ports at loopback addresses. They follow the external traffic policy, like those at other addresses. */
-export function planLocalNodePorts(draft: PlanDraft, view: FamilyView): void {
+function planLocalNodePorts(draft: PlanDraft, view: FamilyView): void {
   const { scheduler, timeout: affinitySeconds } = view.settings;
   for (const { nodePort, protocol, name: portName, destinations } of view.ports) {
     if (nodePort === undefined) continue;

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { FLAGS } from '../../../src/config/flags/flag-table.ts';
-import { flagz } from '../../../src/config/flagz.ts';
+import { flagz } from '../../../src/config/configz.ts';
 import { readConfigDocument } from '../../../src/config/config-document.ts';
 import { resolveConfig } from '../../../src/config/resolve.ts';
 import { configOf } from '../../support/config.ts';

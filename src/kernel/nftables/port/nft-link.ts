@@ -3,7 +3,7 @@ import type { IpFamily } from '../../../base/ip.ts';
 import { MessageWriter } from '../../../netlink/codec/message-writer.ts';
 import type { SocketConnection } from '../../../netlink/transport/connection.ts';
 import { NetlinkError } from '../../../netlink/error.ts';
-import { beginBatch, endBatch } from '../../../netlink/family/nf-tables/nft-batch.ts';
+import { beginBatch, endBatch, decodeGeneration, getGeneration } from '../../../netlink/family/nf-tables/nft-batch.ts';
 import {
   decodeChain,
   decodeChainUse,
@@ -20,7 +20,6 @@ import {
   getElement,
   newElements,
 } from '../../../netlink/family/nf-tables/element.ts';
-import { decodeGeneration, getGeneration } from '../../../netlink/family/nf-tables/generation.ts';
 import {
   type ObservedRule,
   decodeRule,

@@ -1,7 +1,8 @@
-import { encode, optional, table } from '../../codec/attribute-table.ts';
-import { beginMessage, header } from '../../codec/header.ts';
+import { encode, optional, table, decode, required } from '../../codec/attribute-table.ts';
+import { beginMessage, header, NETFILTER } from '../../codec/header.ts';
 import { be32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
+import { NFT_MSG_GETGEN, beginNft } from './message.ts';
 
 /** linux/netfilter/nfnetlink.h. */
 const NFNL_MSG_BATCH_BEGIN = 16;
@@ -31,4 +32,17 @@ export function beginBatch(writer: MessageWriter, generation: number | undefined
 export function endBatch(writer: MessageWriter): void {
   beginMessage(writer, NFNL_MSG_BATCH_END, BATCH_HEADER, { res_id: NFTABLES_BIG_ENDIAN });
   writer.endBatch();
+}
+
+export const GENERATION = table({ id: required('NFTA_GEN_ID', 1, be32) });
+
+/** Writes a request for the generation of the ruleset: a number that every transaction of any program changes. */
+export function getGeneration(writer: MessageWriter): number {
+  beginNft(writer, NFT_MSG_GETGEN, 4);
+  return writer.end();
+}
+
+/** Throws DecodeError. */
+export function decodeGeneration(payload: Uint8Array): number {
+  return decode(GENERATION, payload, NETFILTER.size).id;
 }
