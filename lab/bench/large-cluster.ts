@@ -1,8 +1,7 @@
 import { Interner } from '../../src/kube/objects/interner.ts';
 import type { EndpointSlice, Service } from '../../src/kube/objects/objects.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
-import { trimEndpointSlice } from '../../src/kube/objects/trim-endpoint-slice.ts';
-import { trimNode } from '../../src/kube/objects/trim-node.ts';
+import { trimEndpointSlice, trimNode } from '../../src/kube/objects/trim-objects.ts';
 import { trimService } from '../../src/kube/objects/trim-service.ts';
 import type { JsonObject } from '../../test/apiserver/json-object.ts';
 

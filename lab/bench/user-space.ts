@@ -5,7 +5,7 @@ import { LineSplitter } from '../../src/kube/json/line-splitter.ts';
 import type { ObjectMeta } from '../../src/kube/objects/objects.ts';
 import { ENDPOINT_SLICES, type Resource, SERVICES } from '../../src/kube/api/resource.ts';
 import type { ObjectEvent, SourceEvent } from '../../src/kube/objects/source.ts';
-import { trimNode } from '../../src/kube/objects/trim-node.ts';
+import { trimNode } from '../../src/kube/objects/trim-objects.ts';
 import { decodeWatchEvent } from '../../src/kube/api/watch-event.ts';
 import { EventFeed } from '../../src/daemon/run/event-feed.ts';
 import { noteEvent } from '../../src/daemon/run/source-events.ts';

@@ -10,7 +10,7 @@ import type { NodePlan } from '../plan/node/node-plan.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
 import { healthCheckAddresses } from '../plan/service/health-check.ts';
 import { FORWARDING_NOT_POSSIBLE } from '../plan/service/forwarding.ts';
-import { schedulerOf } from '../plan/service-scheduler.ts';
+import { schedulerOf } from '../plan/virtual-server-settings.ts';
 import { type UnmetRequest, unmetRequests } from '../plan/service/unmet-requests.ts';
 import type { PlanWarning, PlannedVirtualServer, ServicePlan } from '../plan/service-plan.ts';
 import { type VirtualServerKey, formatVirtualServer, virtualServerKey } from '../state/virtual-server.ts';

@@ -15,8 +15,7 @@ import type { NodeView, PlanConfig } from './plan-config.ts';
 import { filterUnchanged } from './endpoint/filter-unchanged.ts';
 import type { PlanDraft } from './plan-draft.ts';
 import type { PlannedUdp, PlannedVirtualServer } from './service-plan.ts';
-import { schedulerOf } from './service-scheduler.ts';
-import { type VirtualServerSettings, virtualServerSettings } from './virtual-server-settings.ts';
+import { schedulerOf, type VirtualServerSettings, virtualServerSettings } from './virtual-server-settings.ts';
 import {
   type Destinations,
   type NodeLocation,

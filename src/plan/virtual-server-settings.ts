@@ -2,6 +2,7 @@ import type { IpFamily } from '../base/ip.ts';
 import type { ServiceDefinition } from '../model/service-model.ts';
 import type { SchedulerFlags } from '../base/service/service-requests.ts';
 import { VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT, type VirtualServer } from '../state/virtual-server.ts';
+import type { NodeView, PlanConfig } from './plan-config.ts';
 
 /** The settings of all virtual servers of a service that belong to one IP family. */
 export type VirtualServerSettings = Pick<VirtualServer, 'scheduler' | 'flags' | 'timeout' | 'prefix'>;
@@ -33,3 +34,13 @@ const SCHEDULER_FLAGS: Readonly<Record<string, number>> = {
   mh: VS_SCHED_PORT | VS_SCHED_FALLBACK,
   sh: VS_SCHED_FALLBACK,
 };
+
+/** Returns the scheduler that is in force for a Service: its own one, unless the kernel does not have it. */
+export function schedulerOf(
+  { requests }: Pick<ServiceDefinition, 'requests'>,
+  { missingSchedulers }: Pick<NodeView, 'missingSchedulers'>,
+  { scheduler }: Pick<PlanConfig, 'scheduler'>,
+): string {
+  const asked = requests?.scheduler;
+  return asked === undefined || missingSchedulers?.has(asked) === true ? scheduler : asked;
+}

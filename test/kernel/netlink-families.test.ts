@@ -9,8 +9,9 @@ import { decodeFailedEntry, writeEntries } from '../../src/netlink/family/ipset/
 import { ipsetErrorName } from '../../src/netlink/family/ipset/error-name.ts';
 import { dumpSets } from '../../src/netlink/family/ipset/listing.ts';
 import { swapSets } from '../../src/netlink/family/ipset/message.ts';
-import { chooseProtocol, getProtocol } from '../../src/netlink/family/ipset/protocol-version.ts';
 import {
+  chooseProtocol,
+  getProtocol,
   type IpsetDefinition,
   createSet,
   decodeRevision,

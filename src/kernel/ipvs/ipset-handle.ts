@@ -3,8 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
 import { type IpsetListing, type SetListOptions, dumpSets, setReader } from '../../netlink/family/ipset/listing.ts';
 import { swapSets } from '../../netlink/family/ipset/message.ts';
-import { chooseProtocol, getProtocol } from '../../netlink/family/ipset/protocol-version.ts';
-import { createSet, decodeRevision, destroySet, getType } from '../../netlink/family/ipset/set.ts';
+import {
+  chooseProtocol,
+  getProtocol,
+  createSet,
+  decodeRevision,
+  destroySet,
+  getType,
+} from '../../netlink/family/ipset/set.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import { type IpSet, type IpSetType, TWIN_PREFIX, twinName } from '../../state/ip-set.ts';
 import type { EntryOp, Op } from '../../state/op.ts';

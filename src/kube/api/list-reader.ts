@@ -3,7 +3,7 @@ import { ListScanner } from '../json/list-scanner.ts';
 import type { Interner } from '../objects/interner.ts';
 import { recordOf, textOr } from '../objects/json.ts';
 import type { ObjectMeta } from '../objects/objects.ts';
-import type { Trimmed } from '../objects/trim-meta.ts';
+import type { Trimmed } from '../objects/trim-objects.ts';
 import { ListSplitter } from '../protobuf/list-splitter.ts';
 import { isProtobuf } from '../protobuf/media-type.ts';
 import { readObject } from '../protobuf/read-object.ts';

@@ -6,9 +6,7 @@ import { ENDPOINT_SLICE } from '../protobuf/endpoint-slice-message.ts';
 import { NODE } from '../protobuf/node-message.ts';
 import type { ObjectMessage } from '../protobuf/object-meta.ts';
 import { SERVICE } from '../protobuf/service-message.ts';
-import type { Trimmed } from '../objects/trim-meta.ts';
-import { trimEndpointSlice } from '../objects/trim-endpoint-slice.ts';
-import { trimNode } from '../objects/trim-node.ts';
+import { type Trimmed, trimEndpointSlice, trimNode } from '../objects/trim-objects.ts';
 import { type ServiceSelection, trimService } from '../objects/trim-service.ts';
 
 export interface Selector {

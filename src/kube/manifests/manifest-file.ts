@@ -6,9 +6,7 @@ import { type JsonRecord, isRecord, listOf, recordOf, textOr } from '../objects/
 import type { EndpointSlice, Node, ObjectMeta, Service } from '../objects/objects.ts';
 import { LABEL, isOfAnotherProxy, isOfHeadlessService } from '../../base/well-known-labels.ts';
 import { objectKey } from '../objects/source.ts';
-import type { Trimmed } from '../objects/trim-meta.ts';
-import { trimEndpointSlice } from '../objects/trim-endpoint-slice.ts';
-import { trimNode } from '../objects/trim-node.ts';
+import { type Trimmed, trimEndpointSlice, trimNode } from '../objects/trim-objects.ts';
 import { type ServiceSelection, trimService } from '../objects/trim-service.ts';
 
 export type ManifestObject =

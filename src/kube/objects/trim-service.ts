@@ -7,7 +7,7 @@ import { EMPTY } from '../../base/trim-capacity.ts';
 import type { Interner } from './interner.ts';
 import { type JsonRecord, integerOf, isRecord, itemsOf, recordOf, textOf, textOr, textsOf } from './json.ts';
 import type { LoadBalancerIngress, Service, ServicePort } from './objects.ts';
-import { type Trimmed, trimObject } from './trim-meta.ts';
+import { type Trimmed, trimObject } from './trim-objects.ts';
 
 /** The API server's default for sessionAffinity ClientIP: three hours. */
 const DEFAULT_AFFINITY_SECONDS = 10_800;

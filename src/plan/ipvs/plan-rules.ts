@@ -9,8 +9,7 @@ import {
   healthCheckChain,
   sourceRangesChain,
 } from './rules/filter-chains.ts';
-import { loadBalancerChain, markChain, nodePortChain } from './rules/marking-chains.ts';
-import { postroutingChain } from './rules/postrouting-chain.ts';
+import { loadBalancerChain, markChain, nodePortChain, postroutingChain } from './rules/marking-chains.ts';
 import type { Rule } from './rules/planned-rule.ts';
 import { servicesChain } from './rules/services-chain.ts';
 

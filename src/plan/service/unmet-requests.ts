@@ -2,7 +2,7 @@ import { ANNOTATION_PREFIX, type ServiceAnnotation } from '../../base/service/se
 import { EMPTY } from '../../base/trim-capacity.ts';
 import type { ServiceDefinition } from '../../model/service-model.ts';
 import type { NodeView, PlanConfig } from '../plan-config.ts';
-import { schedulerOf } from '../service-scheduler.ts';
+import { schedulerOf } from '../virtual-server-settings.ts';
 import type { PlanWarning } from '../service-plan.ts';
 
 /** A request that is not in force, because of the node or of the rest of the Service. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { Interner } from '../../../src/kube/objects/interner.ts';
 import type { EndpointSlice, Service } from '../../../src/kube/objects/objects.ts';
-import { trimEndpointSlice } from '../../../src/kube/objects/trim-endpoint-slice.ts';
+import { trimEndpointSlice } from '../../../src/kube/objects/trim-objects.ts';
 import { trimService } from '../../../src/kube/objects/trim-service.ts';
 import { Cluster } from '../../../src/model/cluster.ts';
 import { NodePlan } from '../../../src/plan/node/node-plan.ts';

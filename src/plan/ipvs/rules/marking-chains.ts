@@ -1,8 +1,9 @@
-import { hexMark } from '../../../state/rules/masquerade-rules.ts';
+import { hexMark, masqueradeRules } from '../../../state/rules/masquerade-rules.ts';
 import type { IpFamily } from '../../../base/ip.ts';
 import type { Protocol } from '../../../base/protocol.ts';
 import type { SetRole } from '../../../state/set-roles.ts';
 import { type Rule, type SetDirections, comment, inSet, rule, target } from './planned-rule.ts';
+import type { PlanConfig } from '../../plan-config.ts';
 
 const MARK = target('KUBE-MARK-MASQ');
 const RETURN = target('RETURN');
@@ -52,4 +53,23 @@ export function toNodePorts(family: IpFamily): readonly Rule[] {
 /** nat KUBE-MARK-MASQ: sets one bit only; other programs use the rest of the mark. */
 export function markChain(masqueradeMark: number): readonly Rule[] {
   return [['-j', 'MARK', '--or-mark', hexMark(masqueradeMark)]];
+}
+
+type MasqueradeConfig = Pick<PlanConfig, 'masqueradeMark' | 'masqueradePorts' | 'randomFully'>;
+
+/**
+ * nat KUBE-POSTROUTING: masquerades hairpin connections and marked packets, and clears the mark. Without a port range, the kernel may
+ * choose a node port as source port, and IPVS would treat the replies as new requests.
+ */
+export function postroutingChain(config: MasqueradeConfig, family: IpFamily): readonly Rule[] {
+  const mark = hexMark(config.masqueradeMark);
+  return [
+    ...masqueradeRules(
+      config,
+      rule(comment('a pod that is its own endpoint'), inSet('LOOP-BACK', family, 'dst,dst,src')),
+    ),
+    rule(['-m', 'mark', '!', '--mark', `${mark}/${mark}`], target('RETURN')),
+    ['-j', 'MARK', '--xor-mark', mark],
+    ...masqueradeRules(config, comment('kubernetes service traffic requiring SNAT')),
+  ];
 }

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { readTrafficTotals } from '../../../../src/kernel/ipvs/traffic-totals.ts';
+import { readTrafficTotals } from '../../../../src/kernel/ipvs/ipvs-kernel.ts';
 
 const of = (text: string | undefined) => readTrafficTotals({ read: () => Promise.resolve(text) });
 

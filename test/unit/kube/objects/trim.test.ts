@@ -3,8 +3,7 @@ import type { ServiceDefaults } from '../../../../src/base/service/service-defau
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { Interner } from '../../../../src/kube/objects/interner.ts';
-import { trimEndpointSlice } from '../../../../src/kube/objects/trim-endpoint-slice.ts';
-import { trimNode } from '../../../../src/kube/objects/trim-node.ts';
+import { trimEndpointSlice, trimNode } from '../../../../src/kube/objects/trim-objects.ts';
 import { trimService } from '../../../../src/kube/objects/trim-service.ts';
 
 const interner = new Interner();
