@@ -122,4 +122,9 @@ test('looks come soon after the kernel has summed up its counters, and seldom wi
   expect(Math.max(...busy.lags.slice(10))).toBeLessThan(400);
   expect(busy.count).toBeLessThan(62);
   expect(looks(false).count).toBe(30);
+
+  // Each counter at another time.
+  const timing = new LookTiming();
+  const waits = Array.from({ length: 20 }, () => timing.next(true));
+  expect(new Set(waits.slice(15))).toEqual(new Set([1_000]));
 });
