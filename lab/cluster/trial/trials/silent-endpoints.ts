@@ -5,7 +5,7 @@ import { configure } from '../configuration.ts';
 import type { TrialContext } from '../context.ts';
 import { awaitServing } from '../elsewhere.ts';
 import type { Failure } from '../judge.ts';
-import { SERVICES } from '../servers.ts';
+import { DEPLOYMENT, SERVICES } from '../servers.ts';
 import type { Trial } from '../trial.ts';
 import { atNode, middleNode } from './node-targets.ts';
 
@@ -15,8 +15,8 @@ interface Event {
   readonly what: string;
   /** How long it is watched. */
   readonly seconds: number;
-  /** Endpoints that must get no new connections from the nodes that stay, while it lasts. */
-  readonly judged: 'those of the node' | 'none';
+  /** Which endpoints must be silent for the first node while it lasts. `most`: then all are used. */
+  readonly silent?: 'those of the node' | 'most' | 'none';
   /** Connections that fail whatever a service proxy does. */
   readonly excepted: (context: TrialContext) => (failure: Failure) => boolean;
   readonly begin: (context: TrialContext) => Promise<unknown>;
@@ -24,17 +24,21 @@ interface Event {
 }
 
 const PORT = 8080;
+const SERVERS = 6;
 /** Until traffic is as it was. */
 const BACK_SECONDS = 300;
 
 const ofNode = (context: TrialContext): ((failure: Failure) => boolean) => atNode(middleNode(context));
+
+/** The client on the host reaches Services through the network that is gone. */
+const ofHost = ({ client }: Failure): boolean => client === 'host';
 
 const EVENTS: readonly Event[] = [
   {
     name: 'node-killed',
     what: 'a node of three loses its power',
     seconds: 60,
-    judged: 'those of the node',
+    silent: 'those of the node',
     excepted: ofNode,
     begin: (context) => stop(context.state, middleNode(context), 'KILL'),
     end: (context) => start(context.state, middleNode(context)),
@@ -43,7 +47,7 @@ const EVENTS: readonly Event[] = [
     name: 'node-unplugged',
     what: 'the network of a node of three is unplugged for 30 s',
     seconds: 30,
-    judged: 'those of the node',
+    silent: 'those of the node',
     excepted: ofNode,
     begin: (context) => link(context, tap(1), 'down'),
     end: (context) => link(context, tap(1), 'up'),
@@ -52,8 +56,7 @@ const EVENTS: readonly Event[] = [
     name: 'switch-drops',
     what: 'the switch between three nodes drops everything for 5 s',
     seconds: 5,
-    judged: 'none',
-    excepted: () => () => true,
+    excepted: () => ofHost,
     begin: (context) => link(context, BRIDGE, 'down'),
     end: (context) => link(context, BRIDGE, 'up'),
   },
@@ -61,8 +64,8 @@ const EVENTS: readonly Event[] = [
     name: 'zones-gone',
     what: 'two of three nodes, each a zone, are unplugged for 20 s: most endpoints are silent, so all are used',
     seconds: 20,
-    judged: 'none',
-    excepted: () => () => true,
+    silent: 'most',
+    excepted: () => ofHost,
     begin: (context) => both(context, 'down'),
     end: (context) => both(context, 'up'),
   },
@@ -70,7 +73,7 @@ const EVENTS: readonly Event[] = [
     name: 'kubelet-silent',
     what: 'the kubelet of a node of three is stopped for 30 s; its Pods go on',
     seconds: 30,
-    judged: 'none',
+    silent: 'none',
     excepted: () => () => false,
     begin: (context) => stopKubelet(context.state, middleNode(context)),
     end: (context) => startKubelet(context.state, middleNode(context)),
@@ -79,8 +82,8 @@ const EVENTS: readonly Event[] = [
     name: 'pod-frozen',
     what: 'a server is frozen for 15 s (SIGSTOP): the kernel goes on to accept its connections, so it counts as alive',
     seconds: 15,
-    judged: 'none',
-    excepted: () => () => true,
+    silent: 'none',
+    excepted: () => () => false,
     begin: (context) => signalServer(context, 'STOP'),
     end: (context) => signalServer(context, 'CONT'),
   },
@@ -88,11 +91,20 @@ const EVENTS: readonly Event[] = [
     name: 'node-shut-out',
     what: 'a rule shuts out the other nodes, but not their Pods, from the servers of a node for 30 s, as a NetworkPolicy may',
     seconds: 30,
-    judged: 'none',
+    silent: 'none',
     // Connections through other nodes come with the addresses of these, so the rule shuts them out.
     excepted: () => (failure) => failure.client === 'host' || failure.target.includes('NodePort'),
     begin: (context) => shutOut(context, '-I'),
     end: (context) => shutOut(context, '-D'),
+  },
+  {
+    name: 'rolling-update-checked',
+    what: 'a Deployment of 6 servers is rolled; each goes on serving for 15 s after its deletion',
+    seconds: 60,
+    silent: 'none',
+    excepted: () => () => false,
+    begin: (context) => context.own(['rollout', 'restart', DEPLOYMENT]),
+    end: (context) => context.rollout(DEPLOYMENT),
   },
 ];
 
@@ -103,7 +115,7 @@ export const silentEndpoints: readonly Trial[] = EVENTS.map((event) => ({
   proxies: ['ours', 'kube-proxy-ipvs'],
   limits: { failed: 0, cut: 0 },
   settings: ['NODES=3'],
-  servers: { replicas: 6 },
+  servers: { replicas: SERVERS },
   async run(context) {
     await observe(context, event, 'off');
     if (!isOurs(context.proxy)) return;
@@ -132,12 +144,12 @@ async function observe(context: TrialContext, event: Event, check: 'off' | 'act'
   );
   await event.begin(context);
   try {
-    const judged = check === 'act' ? await watchWeights(context, event.seconds) : await context.wait(event.seconds);
+    if (check === 'act') checkSilent(context, event, await watchSilent(context, event.seconds));
+    else await context.wait(event.seconds);
     const failures = context.traffic.failures(begin).filter((failure) => !failure.cut && !excepted(failure));
     const last = Math.max(0, ...failures.map(({ at }) => at - begin));
     context.measure(`${check}: new connections that failed`, String(failures.length));
     if (failures.length > 0) context.measure(`${check}: the last of them after the event`, `${last / 1000} s`);
-    if (judged !== undefined) checkJudged(context, event, judged);
   } finally {
     context.step(`${check}: the end of ${event.name}`);
     await event.end(context);
@@ -148,23 +160,32 @@ async function observe(context: TrialContext, event: Event, check: 'off' | 'act'
   end = Date.now();
 }
 
-/** Returns the addresses that had weight 0 on the first node in some second. */
-async function watchWeights(context: TrialContext, seconds: number): Promise<ReadonlySet<string>> {
-  const seen = new Set<string>();
-  const end = Date.now() + seconds * 1000;
-  while (Date.now() < end) {
-    for (const address of await unused(context)) seen.add(address);
-    await context.wait(0.5);
-  }
-  return seen;
+/** What the first node found while the event lasted. */
+interface Found {
+  /** The most silent endpoints at a time; each is counted for both Services. */
+  readonly mostSilent: number;
+  /** Addresses without new connections at the end. */
+  readonly unused: readonly string[];
 }
 
-function checkJudged(context: TrialContext, { judged }: Event, seen: ReadonlySet<string>): void {
-  const text = seen.size === 0 ? 'none' : [...seen].toSorted().join(' ');
-  context.measure('act: endpoints without new connections', text);
-  const holds =
-    judged === 'none' ? seen.size === 0 : seen.size > 0 && [...seen].every((each) => each.startsWith(podsOf(1)));
-  context.check(`endpoints without new connections are ${judged}`, holds);
+async function watchSilent(context: TrialContext, seconds: number): Promise<Found> {
+  const [{ name } = { name: '' }] = context.state.nodes;
+  let mostSilent = 0;
+  const end = Date.now() + seconds * 1000;
+  while (Date.now() < end) {
+    mostSilent = Math.max(mostSilent, await checkedEndpoints(context, name, 'silent'));
+    await context.wait(0.5);
+  }
+  return { mostSilent, unused: await unused(context) };
+}
+
+function checkSilent(context: TrialContext, { silent }: Event, { mostSilent, unused }: Found): void {
+  context.measure('act: silent endpoints, at most', String(mostSilent));
+  if (silent === undefined) return;
+  const claim = `act: ${silent} of the endpoints are silent`;
+  if (silent === 'none') context.check(claim, mostSilent === 0);
+  else if (silent === 'most') context.check(`${claim}, so all are used`, mostSilent > 0 && unused.length === 0);
+  else context.check(claim, unused.length > 0 && unused.every((each) => each.startsWith(podsOf(1))));
 }
 
 /** The addresses of servers that have weight 0 on the first node. */
@@ -173,6 +194,13 @@ async function unused(context: TrialContext): Promise<readonly string[]> {
   const lines = (await context.node(name, 'ipvsadm -Sn')).split('\n');
   const found = lines.map((line) => new RegExp(String.raw`-r (10\.244\.\S+):${PORT} .* -w 0$`).exec(line)?.[1] ?? '');
   return [...new Set(found.filter((address) => address !== ''))];
+}
+
+async function checkedEndpoints(context: TrialContext, node: string, state: string): Promise<number> {
+  const metrics = await context.node(node, 'curl -s http://127.0.0.1:10249/metrics');
+  return Number(
+    new RegExp(String.raw`^kubeipvs_checked_endpoints\{state="${state}"\} (\d+)$`, 'm').exec(metrics)?.[1] ?? 0,
+  );
 }
 
 function podsOf(index: number): string {
@@ -195,8 +223,7 @@ async function known(context: TrialContext): Promise<void> {
   const stay = context.state.nodes.filter(({ name }) => name !== middleNode(context));
   for (const { name } of stay) {
     await context.until(`the servers have answered ${name}`, 120, async () => {
-      const metrics = await context.node(name, 'curl -s http://127.0.0.1:10249/metrics');
-      return Number(/^kubeipvs_checked_endpoints\{state="trusted"\} (\d+)$/m.exec(metrics)?.[1] ?? 0) >= 6;
+      return (await checkedEndpoints(context, name, 'trusted')) >= SERVERS;
     });
   }
 }
