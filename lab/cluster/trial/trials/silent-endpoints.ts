@@ -25,6 +25,8 @@ interface Event {
 
 const PORT = 8080;
 const SERVERS = 6;
+/** After that, a client counts a connection as failed. */
+const TIME_LIMIT_SECONDS = 6;
 /** Until traffic is as it was. */
 const BACK_SECONDS = 300;
 
@@ -49,16 +51,16 @@ const EVENTS: readonly Event[] = [
     seconds: 30,
     silent: 'those of the node',
     excepted: ofNode,
-    begin: (context) => link(context, tap(1), 'down'),
-    end: (context) => link(context, tap(1), 'up'),
+    begin: (context) => unplug(context, [2]),
+    end: (context) => plugIn(context, [2]),
   },
   {
     name: 'switch-drops',
     what: 'the switch between three nodes drops everything for 5 s',
     seconds: 5,
     excepted: () => ofHost,
-    begin: (context) => link(context, BRIDGE, 'down'),
-    end: (context) => link(context, BRIDGE, 'up'),
+    begin: (context) => unplug(context, [1, 2, 3]),
+    end: (context) => plugIn(context, [1, 2, 3]),
   },
   {
     name: 'zones-gone',
@@ -66,8 +68,8 @@ const EVENTS: readonly Event[] = [
     seconds: 20,
     silent: 'most',
     excepted: () => ofHost,
-    begin: (context) => both(context, 'down'),
-    end: (context) => both(context, 'up'),
+    begin: (context) => unplug(context, [2, 3]),
+    end: (context) => plugIn(context, [2, 3]),
   },
   {
     name: 'kubelet-silent',
@@ -146,7 +148,9 @@ async function observe(context: TrialContext, event: Event, check: 'off' | 'act'
   try {
     if (check === 'act') checkSilent(context, event, await watchSilent(context, event.seconds));
     else await context.wait(event.seconds);
-    const failures = context.traffic.failures(begin).filter((failure) => !failure.cut && !excepted(failure));
+    const seen = Date.now();
+    await context.wait(TIME_LIMIT_SECONDS);
+    const failures = context.traffic.failures(begin, seen).filter((failure) => !failure.cut && !excepted(failure));
     const last = Math.max(0, ...failures.map(({ at }) => at - begin));
     context.measure(`${check}: new connections that failed`, String(failures.length));
     if (failures.length > 0) context.measure(`${check}: the last of them after the event`, `${last / 1000} s`);
@@ -228,12 +232,13 @@ async function known(context: TrialContext): Promise<void> {
   }
 }
 
-function link(context: TrialContext, device: string, to: 'up' | 'down'): Promise<string> {
-  return context.host(['ip', 'link', 'set', device, to]);
+/** Takes nodes, by number, off the bridge. A tap device that is set down ends the network of a User-Mode Linux for good. */
+async function unplug(context: TrialContext, nodes: readonly number[]): Promise<void> {
+  for (const node of nodes) await context.host(['ip', 'link', 'set', tap(node), 'nomaster']);
 }
 
-async function both(context: TrialContext, to: 'up' | 'down'): Promise<void> {
-  for (const index of [1, 2]) await link(context, tap(index), to);
+async function plugIn(context: TrialContext, nodes: readonly number[]): Promise<void> {
+  for (const node of nodes) await context.host(['ip', 'link', 'set', tap(node), 'master', BRIDGE]);
 }
 
 function signalServer(context: TrialContext, signal: 'STOP' | 'CONT'): Promise<string> {
