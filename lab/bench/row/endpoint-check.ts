@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EndpointChecker } from '../../../src/daemon/endpoint-check/endpoint-checker.ts';
 import type { Kernel, KernelReader } from '../../../src/kernel/kernel.ts';
 import type { ServiceModel } from '../../../src/model/service-model.ts';
+import { createIpvsKernel } from '../../../src/kernel/ipvs/ipvs-kernel.ts';
 import { SYSTEM_CLOCK } from '../../../src/reconcile/timing/clock.ts';
 import type { VirtualServerStats } from '../../../src/state/server-stats.ts';
 import { BenchNode, Driver } from '../bench-node.ts';
@@ -26,22 +27,25 @@ async function watch(out: Measurements, size: Size, shape: ClusterShape): Promis
   await using node = await BenchNode.make();
   const driver = new Driver(node.kernel);
   await driver.take(listedEvents(shape));
+  const here = createIpvsKernel({ log: node.log });
+  const kernel = readerOf(node.kernel, here);
   const busy: number[] = [];
   const idle: number[] = [];
   const without: number[] = [];
   const memory: number[] = [];
   for (let run = 0; run < size.slowRuns; run++) {
     const before = await weigh();
-    const checker = checkerOf(driver, withTraffic(node.kernel));
+    const checker = checkerOf(driver, withTraffic(kernel));
     busy.push(await processorMsPerMinute());
     memory.push(((await weigh()).heap - before.heap) / 1024);
     checker.stop();
-    const quiet = checkerOf(driver, node.kernel);
+    const quiet = checkerOf(driver, kernel);
     idle.push(await processorMsPerMinute());
     quiet.stop();
     without.push(await processorMsPerMinute());
   }
   await driver.reconciler.stop();
+  await here.close();
   const what = `endpoint check, ${shape.services} Services x ${shape.endpoints}`;
   const against = 'without a checked Service';
   const unit = 'ms';
@@ -59,8 +63,17 @@ async function processorMsPerMinute(): Promise<number> {
 
 type Counted = Pick<KernelReader, 'getTrafficTotals' | 'getVirtualServerStats' | 'getRealServerStats'>;
 
+/** The daemon reads the file of totals in its own network namespace; from another one, a read takes a process. */
+function readerOf(kernel: Kernel, here: Kernel): Counted {
+  return {
+    getTrafficTotals: () => here.getTrafficTotals(),
+    getVirtualServerStats: (ids) => kernel.getVirtualServerStats(ids),
+    getRealServerStats: (ids) => kernel.getRealServerStats(ids),
+  };
+}
+
 /** The kernel, as if each real server had got connections and answered since the last read of all. */
-function withTraffic(kernel: Kernel): Counted {
+function withTraffic(kernel: Counted): Counted {
   let reads = 0;
   const grown = <S extends VirtualServerStats>(stats: S): S => ({
     ...stats,
