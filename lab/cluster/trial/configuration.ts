@@ -4,7 +4,8 @@ import type { TrialContext } from './context.ts';
 const NAMESPACE = '--namespace=kube-system';
 
 /**
- * Edits config.conf in the ConfigMap of the service proxy that the cluster runs, and restarts its Pods one after another.
+ * Edits config.conf in the ConfigMap of the service proxy that the cluster runs. If the text changes, restarts its Pods one
+ * after another.
  * Returns the text as it was.
  */
 export async function configure(context: TrialContext, edit: (text: string) => string): Promise<string> {
@@ -14,7 +15,7 @@ export async function configure(context: TrialContext, edit: (text: string) => s
   const text = String.raw`--output=jsonpath={.data.config\.conf}`;
   const before = await context.kubectl([NAMESPACE, 'get', 'configmap', name, text]);
   const after = edit(before);
-  if (after === before) throw new Error(`config.conf of ${daemonSet} does not change: ${before}`);
+  if (after === before) return before;
   const patch = JSON.stringify({ data: { 'config.conf': after } });
   await context.kubectl([NAMESPACE, 'patch', `configmap/${name}`, `--patch=${patch}`]);
   await context.kubectl([NAMESPACE, 'rollout', 'restart', daemonSet]);
@@ -24,5 +25,9 @@ export async function configure(context: TrialContext, edit: (text: string) => s
 
 /** The edit that adds a line to the section `ipvs`. */
 export function withIpvsLine(line: string): (text: string) => string {
-  return (text) => text.replace(/^ipvs:$/m, `ipvs:\n  ${line}`);
+  return (text) => {
+    const after = text.replace(/^ipvs:$/m, `ipvs:\n  ${line}`);
+    if (after === text) throw new Error(`config.conf has no section ipvs: ${text}`);
+    return after;
+  };
 }

@@ -212,6 +212,7 @@ function podsOf(index: number): string {
 }
 
 function withEndpointCheck(text: string): string {
+  if (text.includes('endpointCheck')) return text;
   const own = { apiVersion: 'kube-ipvs-proxy/v1alpha1', kind: 'KubeIPVSProxyConfiguration', endpointCheck: 'act' };
   return `${text.trimEnd()}\n---\n${JSON.stringify(own)}\n`;
 }
