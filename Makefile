@@ -183,8 +183,8 @@ matrix: build ## who reaches what, by packets, against lab/results/traffic-matri
 	@TEST_MODE=$(or $(MODE),ipvs) TEST_PROXY=$(PROXY) TEST_UPDATE=$(UPDATE) KERNEL=$${KERNEL:-uml-nft} scripts/test.sh test/traffic/matrix.test.ts
 	@$(if $(UPDATE),node scripts/generate-docs.ts)
 
-demo: build ## a small cluster on a real IPVS kernel, step by step; about a minute; MODE=nftables or MODE=iptables
-	@$(if $(filter nftables,$(MODE)),TEST_MODE=nftables KERNEL=$${KERNEL:-uml-nft} )$(if $(filter iptables,$(MODE)),TEST_MODE=iptables )lab/kernel/run.sh node lab/demo/demo.ts
+demo: build ## a small cluster on a real IPVS kernel, step by step; about a minute; MODE=nftables, iptables or userspace
+	@$(if $(MODE),TEST_MODE=$(MODE) )$(if $(filter nftables userspace,$(MODE)),KERNEL=$${KERNEL:-uml-nft} )lab/kernel/run.sh node lab/demo/demo.ts
 
 demo-record: build ## record that demo, and draw docs/demo.svg from it
 	@scripts/packages.sh record

@@ -12,6 +12,8 @@ export interface DemoMode {
   readonly served: { readonly claim: string; readonly text: string };
   /** Whether the traffic of endpoints is counted. */
   readonly hasCounters: boolean;
+  /** How the daemon ends before it is started again: killed, connections of the userspace engine would be refused. */
+  readonly ends: 'SIGKILL' | 'SIGTERM';
   /** What has to be empty after clean-up, and the lines of it that count. */
   readonly leftovers: Readonly<Record<string, { readonly argv: readonly string[]; readonly ours: RegExp }>>;
 }
@@ -27,6 +29,7 @@ const IPVS: DemoMode = {
     text: '10.202.0.10:80 lc',
   },
   hasCounters: true,
+  ends: 'SIGKILL',
   leftovers: {
     'virtual servers': { argv: ['ipvsadm', '-Sn'], ours: /./ },
     ipsets: { argv: ['ipset', 'save'], ours: /./ },
@@ -45,6 +48,7 @@ const NFTABLES: DemoMode = {
     text: '10.202.0.10 . tcp . 80 : goto choose-2',
   },
   hasCounters: false,
+  ends: 'SIGKILL',
   leftovers: { 'tables of nf_tables': { argv: ['nft', 'list', 'tables'], ours: /kube-proxy/ } },
 };
 
@@ -57,19 +61,26 @@ const IPTABLES: DemoMode = {
     text: '-d 10.202.0.10/32 -p tcp -m comment --comment "default/web',
   },
   hasCounters: false,
+  ends: 'SIGKILL',
   leftovers: {
     'iptables rules': { argv: ['iptables-save'], ours: OF_RULES },
     'ip6tables rules': { argv: ['ip6tables-save'], ours: OF_RULES },
   },
 };
 
-export const DEMO_MODE = demoMode();
+const USERSPACE: DemoMode = {
+  ...NFTABLES,
+  flags: ['--proxy-mode=userspace'],
+  noticed: 'known to the engine',
+  served: {
+    claim: 'the ClusterIP leads to the port of the engine',
+    text: '10.202.0.10 . tcp . 80 : goto choose-1',
+  },
+  hasCounters: true,
+  ends: 'SIGTERM',
+};
 
-function demoMode(): DemoMode {
-  if (TEST_MODE === 'userspace')
-    throw new Error('the demo kills its daemon while requests go on, which ends all connections in userspace mode');
-  return { ipvs: IPVS, nftables: NFTABLES, iptables: IPTABLES }[TEST_MODE];
-}
+export const DEMO_MODE = { ipvs: IPVS, nftables: NFTABLES, iptables: IPTABLES, userspace: USERSPACE }[TEST_MODE];
 
 /** Returns what the commands print that list what is programmed. */
 export async function listKernel(node: Namespace): Promise<string> {

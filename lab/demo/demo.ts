@@ -1,4 +1,4 @@
-// `make demo`: a small cluster of network namespaces on a kernel with IPVS (MODE=nftables: with nf_tables; MODE=iptables: with chains of iptables), and the daemon at
+// `make demo`: a small cluster of network namespaces on a kernel with IPVS (MODE=nftables or userspace: with nf_tables; MODE=iptables: with chains of iptables), and the daemon at
 // work in it, step by step.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,7 +6,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Bed } from '../../test/bed/bed.ts';
 import type { LongProcess } from '../../test/bed/long-process.ts';
-import type { Namespace } from '../../test/bed/namespace.ts';
+import type { KeptConnection, Namespace } from '../../test/bed/namespace.ts';
 import type { CommandResult } from '../../test/bed/command.ts';
 import { daemonArgv, querySocketOf, startDaemon } from '../../test/support/daemon.ts';
 import { DEMO_MODE, listKernel } from './demo-mode.ts';
@@ -60,7 +60,7 @@ async function showRequests(bed: Bed, pods: readonly string[]): Promise<void> {
 }
 
 async function scale(node: Namespace, server: string, addresses: readonly string[]): Promise<string> {
-  const argv = ['lab/demo/patch-and-wait.ts', server, SLICE, JSON.stringify(addresses)];
+  const argv = ['lab/demo/patch-and-wait.ts', server, SLICE, JSON.stringify(addresses), querySocketOf(node)];
   return (await node.exec([process.execPath, ...argv], { timeoutMs: 60_000 })).stdout.trim();
 }
 
@@ -122,17 +122,23 @@ async function showTop(bed: Bed): Promise<void> {
 async function showRestart(bed: Bed, daemon: LongProcess, flags: readonly string[]): Promise<LongProcess> {
   const held = await bed.client(0).hold(CLUSTER_IP, 80);
   const load = bed.client(0).load('tcp', CLUSTER_IP, 80, { perSecond: 40, durationMs: 8_000, timeoutMs: 3_000 });
-  daemon.signal('SIGKILL');
+  const isKilled = DEMO_MODE.ends === 'SIGKILL';
+  daemon.signal(DEMO_MODE.ends);
+  if (!isKilled) await showHeld(held, 'goes on while the daemon waits for it to end');
   await daemon.ended(5_000);
-  out.say(`daemon killed (${String(daemon.exit)}) while a client sends 40 requests a second; starting it again`);
+  out.say(`daemon ended (${String(daemon.exit)}) while a client sends 40 requests a second; starting it again`);
   const again = await startDaemon(bed.node(0), flags);
   const { sent, failures } = await load;
   const failed = Object.values(failures).reduce((sum, count) => sum + count, 0);
-  out.check(`${sent} requests while it was killed and started again: ${failed} failed`, sent > 0 && failed === 0);
-  const kept = await held.ask();
-  out.check('a connection that was open before the kill is open still', kept.ok);
-  await held.close();
+  out.check(`${sent} requests while it ended and started again: ${failed} failed`, sent > 0 && failed === 0);
+  if (isKilled) await showHeld(held, 'is open still');
   return again;
+}
+
+async function showHeld(held: KeptConnection, claim: string): Promise<void> {
+  const kept = await held.ask();
+  out.check(`a connection that was open before ${claim}`, kept.ok);
+  await held.close();
 }
 
 async function showCleanUp(node: Namespace): Promise<void> {
@@ -179,7 +185,7 @@ async function main(): Promise<number> {
   out.step(`What the daemon says of itself: ${asked.join(', ')}`);
   await showSubcommands(bed, server);
 
-  out.step('Kill the daemon (SIGKILL) and start it again while requests go on');
+  out.step(`End the daemon (${DEMO_MODE.ends}) and start it again while requests go on`);
   daemon = await showRestart(bed, daemon, flags);
 
   out.step('The same Services from --manifests manifests/demo, with no API server at all');

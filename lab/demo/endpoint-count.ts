@@ -1,5 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { ask } from '../../src/command/ask.ts';
+import type { TrafficReply } from '../../src/explain/replies.ts';
 import { TEST_MODE } from '../../test/support/mode.ts';
 
 /** 10.202.0.10:80 as /proc/net/ip_vs writes it. */
@@ -7,13 +9,18 @@ const IN_PROC = '0ACA000A:0050';
 /** Its endpoints as nft writes them. */
 const IN_NFT = /\b10\.202\.0\.10 \. tcp \. 80 \. \S+ : /g;
 
-/** Returns the number of endpoints of the demo's ClusterIP that take new connections. */
-export function endpointCount(): number {
-  return COUNT[TEST_MODE]();
+/** Returns the number of endpoints of the demo's ClusterIP that take new connections. @param querySocket of the daemon */
+export async function endpointCount(querySocket: string): Promise<number> {
+  return TEST_MODE === 'userspace' ? await inEngine(querySocket) : COUNT[TEST_MODE]();
 }
 
-/** The demo does not run in userspace mode. */
-const COUNT = { ipvs: inIpvs, nftables: inTables, iptables: inChains, userspace: inTables };
+const COUNT = { ipvs: inIpvs, nftables: inTables, iptables: inChains };
+
+/** The kernel has none of them. */
+async function inEngine(querySocket: string): Promise<number> {
+  const { rows } = await ask<TrafficReply>(querySocket, '/v1/traffic?by=endpoint');
+  return rows.filter(({ of, endpoint = '' }) => of === 'default/web' && endpoint.startsWith('10.201.')).length;
+}
 
 function inIpvs(): number {
   const lines = readFileSync('/proc/net/ip_vs', 'utf8').split('\n');

@@ -1,10 +1,10 @@
 // Runs in the node's namespace: changes an EndpointSlice through the API and waits until the kernel shows it. Prints the
 // milliseconds from just before the request was sent until the kernel held the wanted number of endpoints.
-// Arguments: API server URL, path of the EndpointSlice, JSON list of addresses.
+// Arguments: API server URL, path of the EndpointSlice, JSON list of addresses, the daemon's query socket.
 import { setTimeout } from 'node:timers/promises';
 import { endpointCount } from './endpoint-count.ts';
 
-const [server = '', path = '', list = '[]'] = process.argv.slice(2);
+const [server = '', path = '', list = '[]', querySocket = ''] = process.argv.slice(2);
 const addresses = JSON.parse(list) as string[];
 const endpoints = addresses.map((address) => ({
   addresses: [address],
@@ -14,7 +14,7 @@ const endpoints = addresses.map((address) => ({
 
 // The first request loads the HTTP client: that is not what is measured.
 await (await fetch(`${server}${path}`, { headers: { Accept: 'application/json' } })).text();
-endpointCount();
+await endpointCount(querySocket);
 
 const sent = performance.now();
 const answer = fetch(`${server}${path}`, {
@@ -22,8 +22,10 @@ const answer = fetch(`${server}${path}`, {
   headers: { 'Content-Type': 'application/merge-patch+json', Accept: 'application/json' },
   body: JSON.stringify({ endpoints }),
 });
-while (endpointCount() !== addresses.length && performance.now() - sent < 20_000) await setTimeout(1);
+while ((await endpointCount(querySocket)) !== addresses.length && performance.now() - sent < 20_000)
+  await setTimeout(1);
 const took = performance.now() - sent;
 const { ok, status } = await answer;
-if (!ok || took >= 20_000) throw new Error(`status ${status}, ${endpointCount()} endpoints after ${took} ms`);
+if (!ok || took >= 20_000)
+  throw new Error(`status ${status}, ${await endpointCount(querySocket)} endpoints after ${took} ms`);
 process.stdout.write(`${took.toFixed(1)}\n`);
