@@ -67,6 +67,11 @@ export class DaemonEvents {
     this.#events?.record(subject, { type: 'Warning', reason, action: 'Listen', note });
   }
 
+  /** Must be called when a node port at a loopback address cannot be served. */
+  nodePortRefused(service: NamespacedName, note: string): void {
+    this.#recordFault(service, { type: 'Warning', reason: 'NodePortNotServed', action: 'Listen', note });
+  }
+
   serviceWarning(service: NamespacedName, { reason, message: note }: PlanWarning): void {
     const shared = !OF_SOME_NODES.has(reason);
     this.#recordFault(service, { type: 'Warning', reason: camelCase(reason), action: PROGRAM, note, shared });

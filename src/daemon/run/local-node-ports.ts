@@ -52,8 +52,13 @@ export class LocalNodePortClaims {
 
   /** Returns the Service port of a node port, as "default/web:http". */
   servicePort(id: VirtualServerId): string {
-    const owner = this.#owner(virtualServerKey(id));
+    const owner = this.owner(id);
     return owner === undefined ? 'a deleted Service' : servicePortName(owner.service, owner.planned.portName);
+  }
+
+  /** Returns which Service has a node port; undefined: none. */
+  owner(id: VirtualServerId): Claim | undefined {
+    return this.#owner(virtualServerKey(id));
   }
 
   #claimsOf(key: VirtualServerKey): readonly Claim[] {
@@ -86,7 +91,7 @@ function updateOf(
       key: formatVirtualServer(planned),
       service,
       protocol: planned.protocol,
-      endpoints: planned.realServers.map(({ address, port, weight }) => ({ address, port, weight })),
+      endpoints: planned.realServers,
       choice: choiceOf(planned),
       affinitySeconds: planned.affinitySeconds,
     })),
@@ -100,19 +105,20 @@ function idOf({ address, port, protocol }: VirtualServerId): VirtualServerId {
   return { address, port, protocol };
 }
 
-/** The schedulers of IPVS that count connections. */
-const FEWEST: ReadonlySet<string> = new Set(['lc', 'wlc', 'sed', 'nq']);
+/** Schedulers of IPVS that the engine does not have, and that count connections as `wlc` does. */
+const FEWEST: ReadonlySet<string> = new Set(['sed', 'nq']);
 
 function choiceOf({ scheduler, realServers }: PlannedLocalNodePort): EngineScheduler {
-  if (FEWEST.has(scheduler)) return 'lc';
+  if (scheduler === 'lc' || scheduler === 'wlc') return scheduler;
+  if (FEWEST.has(scheduler)) return 'wlc';
   return realServers.some(({ weight }) => weight !== realServers[0]?.weight) ? 'wrr' : 'rr';
 }
 
 export interface LocalNodePortsOptions {
   readonly limits: EngineLimits;
   readonly log: Log;
-  /** Called when a listener was refused. */
-  readonly onRefused: (refused: RefusedListener) => void;
+  /** Called when a listener was refused. @param service undefined if no Service wants the port any more */
+  readonly onRefused: (refused: RefusedListener, service: NamespacedName | undefined, text: string) => void;
 }
 
 /** Serves node ports at loopback addresses by the user-space engine, which is loaded when the first one is wanted. */
@@ -166,8 +172,9 @@ export class LocalNodePorts {
     return new Thread({
       limits,
       onRefused: (refused) => {
-        log.warn(this.refusedText(refused));
-        onRefused(refused);
+        const text = this.refusedText(refused);
+        log.warn(text);
+        onRefused(refused, this.#claims.owner(refused)?.service, text);
       },
       onFailure: (reason) => log.error(`the engine of local node ports ended, and is started again: ${reason}`),
     });

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { expect, test } from '@jest/globals';
 import { type IpAddress, parseIp } from '../../../../src/base/ip.ts';
 import type { Port } from '../../../../src/base/port.ts';
@@ -5,6 +7,7 @@ import { namespacedName } from '../../../../src/base/service/names.ts';
 import { LocalNodePortClaims, LocalNodePorts } from '../../../../src/daemon/run/local-node-ports.ts';
 import type { PlannedLocalNodePort } from '../../../../src/plan/service-plan.ts';
 import { DEFAULT_LIMITS } from '../../../../src/userspace/engine-limits.ts';
+import { QuietLog } from '../../../contract/quiet-log.ts';
 
 const LOCAL = parseIp('127.0.0.1') as IpAddress;
 const [A, B] = [namespacedName('default', 'a'), namespacedName('default', 'b')];
@@ -40,7 +43,7 @@ test('of two Services that claim a port, the first by name has it, then the othe
 });
 
 test.each([
-  ['wlc', [1, 1], 'lc'],
+  ['wlc', [1, 1], 'wlc'],
   ['random', [1, 3], 'wrr'],
   ['random', [1, 1], 'rr'],
 ] as const)('scheduler %s with weights %j is %s', (scheduler, weights, choice) => {
@@ -58,4 +61,21 @@ test('nothing is loaded before a node port is wanted', async () => {
   await ports.publish(new Map());
   await ports.publish(new Map([[A, []]]));
   expect(await ports.report()).toBeUndefined();
+});
+
+test('when another program has the port, it is told of which Service the port is', async () => {
+  const other = createServer();
+  await once(other.listen(0, '127.0.0.1'), 'listening');
+  const { port } = other.address() as AddressInfo;
+  const told = Promise.withResolvers<readonly unknown[]>();
+  const ports = new LocalNodePorts({
+    limits: DEFAULT_LIMITS,
+    log: new QuietLog(),
+    onRefused: ({ code }, service, text) => told.resolve([code, service, text]),
+  });
+  await ports.publish(new Map([[A, [{ ...planned(30_001), port: port as Port }]]]));
+  const text = `the node port TCP 127.0.0.1:${port} of default/a:http is not served: `;
+  expect(await told.promise).toEqual(['EADDRINUSE', A, expect.stringContaining(text)]);
+  await ports.close();
+  other.close();
 });
