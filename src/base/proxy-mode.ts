@@ -22,8 +22,10 @@ export interface ModeFacts {
   readonly closesOtherPorts: boolean;
   /** How endpoints are chosen, where no setting says it. */
   readonly chooses?: 'random' | 'rr';
-  /** Whether Services are served without a running daemon, by what it left in the kernel. */
-  readonly outlivesDaemon: boolean;
+  /** The annotations of Services that have an effect; absent: all. */
+  readonly annotations?: readonly string[];
+  /** Whether the daemon forwards connections itself: they end with it, and only it knows and counts them. Absent: no. */
+  readonly forwards?: boolean;
   /** Whether rules serve node ports at 127.0.0.1 (net.ipv4.conf.all.route_localnet); absent: no. */
   readonly routesLocalnet?: boolean;
   /** Where rules are written. */
@@ -36,7 +38,14 @@ export interface ModeFacts {
   readonly batchesRunPrograms: boolean;
 }
 
-const TRANSLATES = { hasIpvs: false, bindsAddresses: false, ownsAll: true, appliesTogether: true, hasIpsets: false };
+const TRANSLATES = {
+  hasIpvs: false,
+  bindsAddresses: false,
+  ownsAll: true,
+  appliesTogether: true,
+  hasIpsets: false,
+  annotations: [],
+};
 
 export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
   ipvs: {
@@ -47,7 +56,6 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
     hasIpsets: true,
     rejectsUnserved: false,
     closesOtherPorts: true,
-    outlivesDaemon: true,
     rules: 'iptables',
     section: 'iptables',
     mostInPart: 4_096,
@@ -58,7 +66,6 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
     rejectsUnserved: true,
     closesOtherPorts: true,
     chooses: 'random',
-    outlivesDaemon: true,
     rules: 'nf_tables',
     section: 'nftables',
     mostInPart: 4_096,
@@ -69,7 +76,8 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
     rejectsUnserved: true,
     closesOtherPorts: true,
     chooses: 'rr',
-    outlivesDaemon: false,
+    annotations: ['scheduler', 'weights', 'connection-limit', 'drain-timeout'],
+    forwards: true,
     rules: 'nf_tables',
     section: 'nftables',
     mostInPart: 4_096,
@@ -81,7 +89,6 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
     closesOtherPorts: false,
     routesLocalnet: true,
     chooses: 'random',
-    outlivesDaemon: true,
     rules: 'iptables',
     section: 'iptables',
     mostInPart: 16_384,

@@ -29,12 +29,14 @@ export function modeNotes(settings: Settings, { serviceDefaults = [] }: OwnField
   const { mode } = settings;
   const facts = factsOf(mode);
   if (facts === undefined || facts.hasIpvs) return [];
+  const hasAnnotations = facts.annotations?.length !== 0;
   const hasNoEffect = (key: SettingKey): boolean =>
-    OF_IPVS.has(key) || (key === 'unboundCidrs' && !facts.closesOtherPorts);
+    (OF_IPVS.has(key) && !(key === 'serviceAnnotations' && hasAnnotations)) ||
+    (key === 'unboundCidrs' && !facts.closesOtherPorts);
   const given = SETTING_KEYS.filter((key) => hasNoEffect(key) && isGiven(key, settings));
   const names = [
     ...given.map((key) => (settingAt(key).name === undefined ? key : `--${settingAt(key).name}`)),
-    ...(serviceDefaults.length === 0 ? [] : ['serviceDefaults']),
+    ...(serviceDefaults.length === 0 || hasAnnotations ? [] : ['serviceDefaults']),
   ];
   if (names.length === 0) return [];
   const choice = facts.chooses === 'rr' ? 'in turn' : 'at random';
@@ -49,8 +51,9 @@ function isGiven(key: SettingKey, settings: Settings): boolean {
 /** Returns the fields whose values differ in modes without IPVS. */
 export function modeFields(settings: Settings): Partial<ProxyConfig> {
   const section = masqueradeSection(settings);
+  const { chooses = 'random', annotations = [] } = factsOf(settings.mode) ?? {};
   return {
-    scheduler: factsOf(settings.mode)?.chooses ?? 'random',
+    scheduler: chooses,
     syncPeriod: settings[`${section}.syncPeriod`],
     minSyncPeriod: settings[`${section}.minSyncPeriod`],
     masqueradeAll: settings[`${section}.masqueradeAll`],
@@ -61,7 +64,7 @@ export function modeFields(settings: Settings): Partial<ProxyConfig> {
     prepareDirectPods: false,
     runEstimation: undefined,
     endpointCheck: 'off',
-    serviceAnnotations: [],
+    serviceAnnotations: settings.serviceAnnotations.filter((name) => annotations.includes(name)),
     serviceMetrics: false,
     serviceMetricsSelector: undefined,
   };

@@ -1,6 +1,7 @@
 import { type Cidr, parseCidr } from '../base/cidr.ts';
 import { isUnspecified } from '../base/ip.ts';
 import { readIp } from '../base/read-ip.ts';
+import type { ServiceDefaults } from '../base/service/service-defaults.ts';
 import { MODES, isMode, type ProxyMode } from '../base/proxy-mode.ts';
 import { toPort } from '../base/port.ts';
 import { type BindAddress, parseBindAddress } from './value/bind-address.ts';
@@ -50,7 +51,7 @@ function checkAll(settings: Settings, given: GivenSettings): void {
   const anyMode = settings.cleanup || settings.writeConfigTo !== undefined;
   // An unknown mode is already an error of validate().
   if (!anyMode && settings.mode === '') errors.push(NO_MODE);
-  if (settings.dryRun && !MODES[modeOf(settings.mode)].outlivesDaemon) errors.push(NO_DRY_RUN);
+  if (settings.dryRun && MODES[modeOf(settings.mode)].forwards === true) errors.push(NO_DRY_RUN);
   if (errors.length > 0) throw new ConfigError(errors);
 }
 
@@ -59,6 +60,12 @@ const NO_MODE =
 
 const NO_DRY_RUN =
   '--dry-run compares what the kernel has, but in userspace mode only the daemon knows the endpoints: use diff beside it, or choose another mode';
+
+/** Leaves out what has no effect in the mode. */
+function withEffect(defaults: ServiceDefaults, { mode }: Pick<Settings, 'mode'>): ServiceDefaults {
+  const { annotations: known } = MODES[modeOf(mode)];
+  return { ...defaults, annotations: defaults.annotations.filter(({ name }) => known?.includes(name) !== false) };
+}
 
 function isWithoutIpvs({ mode }: Pick<Settings, 'mode'>): boolean {
   return !MODES[modeOf(mode)].hasIpvs;
@@ -175,7 +182,7 @@ export function resolveConfig(given: GivenSettings, file: ConfigFile | undefined
       serviceAnnotations: settings.serviceAnnotations,
       serviceDefaults,
     },
-    serviceDefaults: isWithoutIpvs(settings) ? [] : serviceDefaults,
+    serviceDefaults: serviceDefaults.map((each) => withEffect(each, settings)),
     configFile,
     notes,
   };

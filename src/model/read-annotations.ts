@@ -91,7 +91,7 @@ function readAnnotation(
   if (!permitted.has(name)) {
     return {
       reason: 'annotation-not-permitted',
-      message: `${shown} is not permitted by --service-annotations: ignored`,
+      message: `${shown} is not permitted by --service-annotations, or this mode does not have it: ignored`,
     };
   }
   const read = readAnnotationValue(name, value);

@@ -165,6 +165,7 @@ export function planVirtualServer(
     prefix,
     ...(view.namesServicePorts ? { servicePort: servicePortName(view.service.name, portName) } : {}),
     ...(hasTraits ? { traits } : {}),
+    ...(hasTraits && drainTimeout !== undefined ? { drainTimeout } : {}),
   };
   const planned = { virtualServer, realServers, traits, portName };
   const translated = realServers.every((server) => forwardingOf(server) === FORWARDING.nat);

@@ -9,11 +9,11 @@ export const MODE_PLANS = {
   nftables: { ...TRANSLATES, roles: ['LOOP-BACK', 'IPVS-IPS'], sharesEndpoints: true, joinsSourceRanges: true },
   // The rules of each endpoint masquerade what comes from the endpoint, and no rule closes other ports.
   iptables: { ...TRANSLATES, roles: ['NODE-PORT-IP', 'HEALTH-CHECK-NODE-PORT'], namesServicePorts: true },
-  // The engine is an endpoint's client, so no endpoint is its own.
   userspace: {
     ...TRANSLATES,
     scheduler: 'rr',
-    roles: ['IPVS-IPS'],
+    // The engine is an endpoint's client, so no endpoint is its own; but while no daemon runs, it may be.
+    roles: ['LOOP-BACK', 'IPVS-IPS'],
     protocols: ['TCP', 'UDP'],
     joinsSourceRanges: true,
     namesServicePorts: true,

@@ -40,6 +40,8 @@ export interface VirtualServer extends VirtualServerId {
   readonly prefix: number;
   /** The Service port that it belongs to (see servicePortName); only iptables mode has it. */
   readonly servicePort?: string;
+  /** How long a removed real server may keep its connections, in ms; 0: no limit. Only userspace mode has it here. */
+  readonly drainTimeout?: number;
   /** The properties of its address; only iptables mode has them here. */
   readonly traits?: AddressTraits;
   /**
@@ -66,6 +68,7 @@ export function hasSameSettings(a: VirtualServer, b: VirtualServer): boolean {
     a.timeout === b.timeout &&
     a.prefix === b.prefix &&
     a.servicePort === b.servicePort &&
+    a.drainTimeout === b.drainTimeout &&
     hasSameList(a, b) &&
     hasSameTraits(a.traits, b.traits)
   );

@@ -26,10 +26,10 @@ export class EndpointChoice<T extends Candidate> {
         return this.#inTurn(candidates, allowed);
       case 'wrr':
         return this.#byWeight(candidates.filter(allowed));
-      case 'lc': {
-        const fewest = Math.min(...candidates.filter(allowed).map(({ active }) => active));
-        return this.#inTurn(candidates, (candidate) => allowed(candidate) && candidate.active === fewest);
-      }
+      case 'lc':
+        return this.#withLeast(candidates, allowed, ({ active }) => active);
+      case 'wlc':
+        return this.#withLeast(candidates, allowed, ({ active, weight }) => active / weight);
     }
   }
 
@@ -47,6 +47,15 @@ export class EndpointChoice<T extends Candidate> {
       return candidate;
     }
     return undefined;
+  }
+
+  #withLeast(
+    candidates: readonly T[],
+    allowed: (candidate: T) => boolean,
+    load: (candidate: T) => number,
+  ): T | undefined {
+    const least = Math.min(...candidates.filter(allowed).map(load));
+    return this.#inTurn(candidates, (candidate) => allowed(candidate) && load(candidate) === least);
   }
 
   #byWeight(candidates: readonly T[]): T | undefined {

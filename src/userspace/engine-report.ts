@@ -1,4 +1,5 @@
 import { IP_FAMILIES, type IpFamily } from '../base/ip.ts';
+import type { Endpoint } from '../state/real-server.ts';
 import type { VirtualServerId } from '../state/virtual-server.ts';
 
 /** Counts since the engine started. */
@@ -47,15 +48,25 @@ export function addCounts(total: EngineCounters, counts: Readonly<EngineCounters
 export interface EngineReport {
   /** The sums over all ports, also those that have ended. */
   readonly totals: EngineCounters;
-  /** Counters by the key of the forwarded port. */
-  readonly ports: ReadonlyMap<string, EngineCounters>;
   /** Ports that are open, by the family of their address. */
   readonly listening: Readonly<Record<IpFamily, number>>;
   /** The listeners that could not listen; they are tried again. */
   readonly refusedListeners: readonly RefusedListener[];
 }
 
-/** Returns the sums of several engines, which have no port in common. */
+/** Of an endpoint since it was added. */
+export type EndpointCounters = Pick<EngineCounters, 'connections' | 'active' | 'bytesIn' | 'bytesOut'>;
+
+export interface PortTraffic {
+  readonly counters: EngineCounters;
+  /** Without those that have left. */
+  readonly endpoints: readonly (Endpoint & EndpointCounters)[];
+}
+
+/** By the key of the forwarded port. */
+export type EngineTraffic = ReadonlyMap<string, PortTraffic>;
+
+/** Returns the sums of several engines. */
 export function sumOfReports(reports: readonly EngineReport[]): EngineReport {
   const totals = noCounts();
   const listening = { 4: 0, 6: 0 };
@@ -65,7 +76,6 @@ export function sumOfReports(reports: readonly EngineReport[]): EngineReport {
   }
   return {
     totals,
-    ports: new Map(reports.flatMap(({ ports }) => [...ports])),
     listening,
     refusedListeners: reports.flatMap(({ refusedListeners }) => refusedListeners),
   };

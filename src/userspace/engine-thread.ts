@@ -1,8 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { errorText } from '../base/text/error-text.ts';
 import { setTimer } from '../base/timer.ts';
 import type { EngineMessage, EngineQuestion, EngineStart } from './engine-messages.ts';
-import type { EngineReport, RefusedListener } from './engine-report.ts';
+import type { EngineReport, EngineTraffic, RefusedListener } from './engine-report.ts';
 import type { EngineUpdate } from './engine-update.ts';
 import { WantedState } from './wanted-state.ts';
 
@@ -15,6 +16,11 @@ const RESTART_MS = 1_000;
 /** The bound of the worker's heap, for Services and for each connection, which takes 7 KiB. Buffers are outside of it. */
 const HEAP_OF_SERVICES_MB = 128;
 const HEAP_OF_CONNECTION_MB = 10 / 1024;
+/** Longer than a connection takes to be opened, and most answers of UDP. */
+const SETTLE_MS = 1_000;
+/** A Pod has a grace period of 30 s, of which the rules may need a part. */
+const DRAIN_MS = 10_000;
+const CHECK_MS = 100;
 
 export interface EngineThreadOptions extends EngineStart {
   /** Called when a listener is refused, and when the reason changes. */
@@ -23,11 +29,13 @@ export interface EngineThreadOptions extends EngineStart {
   readonly onFailure: (reason: string) => void;
 }
 
+type Answer = Exclude<EngineMessage, { readonly kind: 'refused' }>;
+
 /** The engine in a worker thread. */
 export class EngineThread {
   readonly #options: EngineThreadOptions;
   readonly #wanted = new WantedState();
-  readonly #waiting = new Map<number, (report: EngineReport | undefined) => void>();
+  readonly #waiting = new Map<number, (answer: Answer | undefined) => void>();
   #worker: Worker | undefined;
   #number = 0;
   #closed = false;
@@ -46,7 +54,26 @@ export class EngineThread {
 
   /** Undefined if the worker does not run. */
   async report(): Promise<EngineReport | undefined> {
-    return await this.#ask((number) => ({ kind: 'report', number }));
+    const answer = await this.#ask((number) => ({ kind: 'report', number }));
+    return answer?.kind === 'report' ? answer.report : undefined;
+  }
+
+  /** As Engine.traffic; undefined if the worker does not run. */
+  async traffic(keys?: readonly string[]): Promise<EngineTraffic | undefined> {
+    const answer = await this.#ask((number) => ({ kind: 'traffic', number, keys }));
+    return answer?.kind === 'traffic' ? answer.traffic : undefined;
+  }
+
+  /** Ends the listeners a moment later, when connections that are being opened have been accepted. */
+  async stopListening(): Promise<void> {
+    await sleep(SETTLE_MS);
+    await this.apply({ whole: false, endedListeners: this.#wanted.update.listeners ?? [] });
+  }
+
+  /** Resolves when the last connection has ended, or after 10 s. */
+  async drain(): Promise<void> {
+    const deadline = performance.now() + DRAIN_MS;
+    while (performance.now() < deadline && ((await this.report())?.totals.active ?? 0) > 0) await sleep(CHECK_MS);
   }
 
   /** Ends every connection. */
@@ -86,10 +113,10 @@ export class EngineThread {
     void this.#ask((number) => ({ kind: 'apply', number, update: this.#wanted.update }));
   }
 
-  async #ask(question: (number: number) => EngineQuestion): Promise<EngineReport | undefined> {
+  async #ask(question: (number: number) => EngineQuestion): Promise<Answer | undefined> {
     if (this.#worker === undefined) return undefined;
     const number = this.#number++;
-    const { promise, resolve } = Promise.withResolvers<EngineReport | undefined>();
+    const { promise, resolve } = Promise.withResolvers<Answer | undefined>();
     this.#waiting.set(number, resolve);
     this.#worker.postMessage(question(number));
     return await promise;
@@ -100,7 +127,7 @@ export class EngineThread {
       this.#options.onRefused(message.refused);
       return;
     }
-    this.#waiting.get(message.number)?.(message.kind === 'report' ? message.report : undefined);
+    this.#waiting.get(message.number)?.(message);
     this.#waiting.delete(message.number);
   }
 

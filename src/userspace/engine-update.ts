@@ -1,18 +1,12 @@
-import type { IpAddress } from '../base/ip.ts';
-import type { Port } from '../base/port.ts';
 import type { Protocol } from '../base/protocol.ts';
+import type { RealServer } from '../state/real-server.ts';
 import type { VirtualServerId } from '../state/virtual-server.ts';
 
-/** Where connections are forwarded to. */
-export interface Backend {
-  readonly address: IpAddress;
-  readonly port: Port;
-  /** With 0, it keeps its connections and gets no new ones. */
-  readonly weight: number;
-}
+/** Where connections are forwarded to. With weight 0, it keeps its connections and gets no new ones. The thresholds are as in IPVS. */
+export type Backend = Pick<RealServer, 'address' | 'port' | 'weight' | 'upperThreshold' | 'lowerThreshold'>;
 
 /** How the endpoint of a new connection is chosen, as the schedulers of IPVS of these names do. */
-export type EngineScheduler = 'rr' | 'wrr' | 'lc';
+export type EngineScheduler = 'rr' | 'wrr' | 'lc' | 'wlc';
 
 /** A port of a Service that is forwarded. One Service port may have several, such as one for each family. */
 export interface ForwardedPort {
@@ -25,6 +19,8 @@ export interface ForwardedPort {
   readonly choice: EngineScheduler;
   /** How long a client stays with its endpoint after its last connection; 0: no session affinity. */
   readonly affinitySeconds: number;
+  /** How long connections to a removed endpoint may last, in ms, 0: until they end; absent: as EngineLimits say. */
+  readonly drainMs?: number;
 }
 
 /** An address and port that the engine listens on. */

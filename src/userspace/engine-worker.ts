@@ -28,6 +28,12 @@ const engine = new Engine({
 
 parentPort?.on('message', (question: EngineQuestion) => {
   const { number } = question;
-  if (question.kind === 'report') send({ kind: 'report', number, report: engine.report() });
-  else void engine.apply(question.update).then(() => send({ kind: 'applied', number }));
+  switch (question.kind) {
+    case 'report':
+      return send({ kind: 'report', number, report: engine.report() });
+    case 'traffic':
+      return send({ kind: 'traffic', number, traffic: engine.traffic(question.keys) });
+    case 'apply':
+      return void engine.apply(question.update).then(() => send({ kind: 'applied', number }));
+  }
 });

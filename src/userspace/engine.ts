@@ -4,7 +4,15 @@ import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '.
 import { Admission } from './admission.ts';
 import { ClientAffinity } from './client-affinity.ts';
 import type { EngineLimits } from './engine-limits.ts';
-import { type EngineCounters, type EngineReport, type RefusedListener, addCounts, noCounts } from './engine-report.ts';
+import {
+  type EngineCounters,
+  type EngineReport,
+  type EngineTraffic,
+  type PortTraffic,
+  type RefusedListener,
+  addCounts,
+  noCounts,
+} from './engine-report.ts';
 import type { Backend, EngineUpdate, ForwardedPort, Listener } from './engine-update.ts';
 import { type ListenerSlot, ListenerTable } from './listener-table.ts';
 import type { OpenListener } from './open-listener.ts';
@@ -67,11 +75,19 @@ export class Engine {
   }
 
   report(): EngineReport {
-    const ports = new Map(Array.from(this.#ports, ([key, port]) => [key, port.counts]));
     const totals = { ...this.#past };
-    for (const counts of ports.values()) addCounts(totals, counts);
-    for (const { counts } of this.#draining) addCounts(totals, counts);
-    return { totals, ports, listening: this.#listeners.listening, refusedListeners: this.#listeners.refused };
+    for (const { counts } of [...this.#ports.values(), ...this.#draining]) addCounts(totals, counts);
+    return { totals, listening: this.#listeners.listening, refusedListeners: this.#listeners.refused };
+  }
+
+  /** Returns the traffic of these ports; those that it does not have are absent. */
+  traffic(keys: Iterable<string> = this.#ports.keys()): EngineTraffic {
+    const traffic = new Map<string, PortTraffic>();
+    for (const key of keys) {
+      const port = this.#ports.get(key);
+      if (port !== undefined) traffic.set(key, port.traffic);
+    }
+    return traffic;
   }
 
   /** Closes every listener and resets every connection. */

@@ -1,7 +1,7 @@
 import { realServerKey } from '../state/real-server.ts';
 import type { ClientAffinity } from './client-affinity.ts';
 import { EndpointChoice } from './endpoint-choice.ts';
-import { type EngineCounters, noCounts } from './engine-report.ts';
+import { type EngineCounters, type PortTraffic, noCounts } from './engine-report.ts';
 import type { Backend, ForwardedPort } from './engine-update.ts';
 
 /** A TCP connection or a UDP client. */
@@ -14,20 +14,34 @@ export interface Session {
   readonly bytes: Readonly<Record<'in' | 'out', number>>;
 }
 
+/** Counted when its sessions end. */
+type Counted = Pick<EngineCounters, 'connections' | 'bytesIn' | 'bytesOut'>;
+
 /** An endpoint, as the engine uses it. It remains the same object while the Service port has the endpoint. */
 export interface UsedEndpoint {
   backend: Backend;
   readonly sessions: Set<Session>;
+  readonly counters: Counted;
   readonly weight: number;
   readonly active: number;
   /** Until when other endpoints are preferred, by performance.now(). */
   avoidedUntil: number;
+  /** Whether it has had as many connections as its upper threshold, and since then not fewer than its lower one. */
+  isFull(): boolean;
 }
 
 function usedEndpoint(backend: Backend): UsedEndpoint {
   const sessions = new Set<Session>();
+  let isFull = false;
   return {
     backend,
+    counters: { connections: 0, bytesIn: 0, bytesOut: 0 },
+    isFull() {
+      const { upperThreshold = 0, lowerThreshold = 0 } = this.backend;
+      const least = lowerThreshold > 0 ? lowerThreshold : (upperThreshold * 3) / 4;
+      isFull = upperThreshold > 0 && (sessions.size >= upperThreshold || (isFull && sessions.size >= least));
+      return isFull;
+    },
     sessions,
     avoidedUntil: 0,
     get weight() {
@@ -88,7 +102,7 @@ export class ServiceEndpoints {
     const { key, choice, affinitySeconds } = this.#port;
     const { affinity } = this.#engine;
     const isPossible = (endpoint: UsedEndpoint): boolean =>
-      isAllowed(endpoint) && !this.#engine.isLoop(this.#port, endpoint.backend);
+      isAllowed(endpoint) && !endpoint.isFull() && !this.#engine.isLoop(this.#port, endpoint.backend);
     if (affinitySeconds > 0) {
       const affine = affinity.find(key, client, performance.now(), affinitySeconds * 1_000);
       if (affine !== undefined && this.has(affine) && affine.weight > 0 && isPossible(affine)) return affine;
@@ -98,12 +112,14 @@ export class ServiceEndpoints {
 
   /** Counts with the bytes of the sessions that exist. */
   get counts(): EngineCounters {
-    const counts = { ...this.counters };
-    for (const { bytes } of this.sessions) {
-      counts.bytesIn += bytes.in;
-      counts.bytesOut += bytes.out;
-    }
-    return counts;
+    return withSessions(this.counters, this.sessions);
+  }
+
+  get traffic(): PortTraffic {
+    const endpoints = this.#list.map(({ backend: { address, port }, counters, sessions }) => {
+      return { address, port, ...withSessions(counters, sessions), active: sessions.size };
+    });
+    return { counters: this.counts, endpoints };
   }
 
   begin(session: Session): void {
@@ -112,11 +128,12 @@ export class ServiceEndpoints {
     this.counters.active += 1;
   }
 
-  end(session: Session): void {
+  /** @param endpoint the one that it used last */
+  end(session: Session, endpoint: UsedEndpoint | undefined): void {
     if (!this.sessions.delete(session)) return;
     this.counters.active -= 1;
-    this.counters.bytesIn += session.bytes.in;
-    this.counters.bytesOut += session.bytes.out;
+    addBytes(this.counters, session);
+    if (endpoint?.sessions.delete(session) === true) addBytes(endpoint.counters, session);
     if (this.sessions.size === 0) this.#onIdle();
   }
 
@@ -129,6 +146,7 @@ export class ServiceEndpoints {
   /** A session uses an endpoint. */
   connected(client: string, endpoint: UsedEndpoint, session: Session): void {
     endpoint.sessions.add(session);
+    endpoint.counters.connections += 1;
     const { key, affinitySeconds } = this.#port;
     if (affinitySeconds > 0 && this.has(endpoint))
       this.#engine.affinity.remember(key, client, endpoint, performance.now());
@@ -147,4 +165,16 @@ export class ServiceEndpoints {
     this.#choice.forget(endpoint);
     for (const session of endpoint.sessions) session.endpointLeft();
   }
+}
+
+function addBytes(counters: Counted, { bytes }: Session): void {
+  counters.bytesIn += bytes.in;
+  counters.bytesOut += bytes.out;
+}
+
+/** Returns counters with the bytes of sessions that have not ended. */
+function withSessions<C extends Counted>(counters: C, sessions: Iterable<Session>): C {
+  const counts = { ...counters };
+  for (const session of sessions) addBytes(counts, session);
+  return counts;
 }

@@ -45,7 +45,8 @@ export class TcpSession implements Session {
 
   endpointLeft(): void {
     this.#cancelDrain();
-    if (this.#limits.drainMs > 0) this.#cancelDrain = setTimer(() => this.reset(), this.#limits.drainMs);
+    const { drainMs = this.#limits.drainMs } = this.#service.port;
+    if (drainMs > 0) this.#cancelDrain = setTimer(() => this.reset(), drainMs);
   }
 
   #connectNext(): void {
@@ -132,8 +133,7 @@ export class TcpSession implements Session {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#cancelDrain();
-    this.#endpoint?.sessions.delete(this);
-    this.#service.end(this);
+    this.#service.end(this, this.#endpoint);
     this.#onEnd();
   }
 }

@@ -99,8 +99,7 @@ export class UdpSession implements Session {
     this.#ended = true;
     this.#cancelTimer();
     this.#socket.close();
-    this.#options.endpoint.sessions.delete(this);
-    this.#options.service.end(this);
+    this.#options.service.end(this, this.#options.endpoint);
     this.#options.onEnd();
   }
 

@@ -63,7 +63,7 @@ const REFUSAL: Readonly<Record<ProxyMode, string>> = {
   ipvs: 'ip_vs_nosuch',
   nftables: 'nftables mode chooses endpoints at random',
   iptables: 'iptables mode chooses endpoints at random',
-  userspace: 'userspace mode has the schedulers rr, wrr and lc',
+  userspace: 'userspace mode has the schedulers rr, wrr, lc and wlc',
 };
 
 const SCHEDULER: Readonly<Record<ProxyMode, string>> = {

@@ -1,7 +1,7 @@
 import type { EnginePort } from '../../src/kernel/userspace/engine-port.ts';
 import { engineKey } from '../../src/kernel/userspace/engine-state.ts';
 import type { VirtualServerId } from '../../src/state/virtual-server.ts';
-import type { RefusedListener } from '../../src/userspace/engine-report.ts';
+import type { EngineTraffic, PortTraffic, RefusedListener } from '../../src/userspace/engine-report.ts';
 import type { EngineUpdate, ForwardedPort } from '../../src/userspace/engine-update.ts';
 import { WantedState } from '../../src/userspace/wanted-state.ts';
 import { formatHostPort } from '../../src/base/ip.ts';
@@ -11,6 +11,8 @@ export class FakeEngine implements EnginePort {
   readonly #wanted = new WantedState();
   /** "TCP 20000": ports that other programs have. */
   readonly taken = new Set<string>();
+  /** What it shall say that it has forwarded. */
+  readonly forwarded = new Map<string, PortTraffic>();
   isClosed = false;
 
   apply(update: EngineUpdate): Promise<void> {
@@ -22,6 +24,19 @@ export class FakeEngine implements EnginePort {
     const { listeners = [] } = this.#wanted.update;
     const refused = listeners.filter(({ protocol, port }) => this.taken.has(`${protocol} ${port}`));
     return Promise.resolve({ refusedListeners: refused.map((each) => ({ ...each, code: 'EADDRINUSE' })) });
+  }
+
+  traffic(keys?: readonly string[]): Promise<EngineTraffic> {
+    return Promise.resolve(new Map([...this.forwarded].filter(([key]) => keys?.includes(key) !== false)));
+  }
+
+  stopListening(): Promise<void> {
+    const { listeners = [] } = this.#wanted.update;
+    return this.apply({ whole: false, endedListeners: listeners });
+  }
+
+  drain(): Promise<void> {
+    return Promise.resolve();
   }
 
   close(): Promise<void> {

@@ -43,7 +43,8 @@ export function tablesIn(mode: ProxyMode, name: string, step: Step): ReadonlyMap
     name.startsWith(start) ? tables : [],
   );
   const isShared = (table: Table): boolean => NOT_IN_MODE[mode][table] === undefined && !others.includes(table);
-  const derived = Array.from(step.tables, ([table, lines]) => [table, asInMode(mode, table, lines)] as const);
+  const asks = asksInMode(mode, name);
+  const derived = Array.from(step.tables, ([table, lines]) => [table, asInMode(mode, table, lines, asks)] as const);
   const { nftables, userspace } = step.tablesOfModes;
   const shared = derived.filter(([table]) => isShared(table));
   if (mode !== 'userspace') return new Map([...shared, ...step.tablesOfModes[mode]]);
@@ -51,12 +52,23 @@ export function tablesIn(mode: ProxyMode, name: string, step: Step): ReadonlyMap
   return new Map([...shared, ...ofTables, ...userspace]);
 }
 
-function asInMode(mode: Exclude<ProxyMode, 'ipvs'>, table: Table, lines: readonly string[]): readonly string[] {
+/** Whether Services of a scenario ask for schedulers, weights and limits that the mode has. */
+function asksInMode(mode: ProxyMode, name: string): boolean {
+  return mode === 'userspace' && name.startsWith('annotations/');
+}
+
+/** @param asks whether Services ask for schedulers, weights and limits */
+function asInMode(
+  mode: Exclude<ProxyMode, 'ipvs'>,
+  table: Table,
+  lines: readonly string[],
+  asks = false,
+): readonly string[] {
   if (table === 'virtual servers') {
     const { scheduler, protocols }: { readonly scheduler: string; readonly protocols?: readonly string[] } =
       MODE_PLANS[mode];
     const isServed = (line: string): boolean => protocols?.some((protocol) => line.startsWith(protocol)) !== false;
-    return lines.filter(isServed).map((line) => withoutIpvs(line, scheduler));
+    return lines.filter(isServed).map((line) => withoutIpvs(line, scheduler, asks));
   }
   if (table === 'sets') return lines.map(SETS_OF[mode]);
   return table === 'addresses' || table === 'local routes' ? [] : lines;
@@ -65,18 +77,25 @@ function asInMode(mode: Exclude<ProxyMode, 'ipvs'>, table: Table, lines: readonl
 const SETS_OF: Readonly<Record<Exclude<ProxyMode, 'ipvs'>, (line: string) => string>> = {
   nftables: onlyClusterIps,
   iptables: withoutClosed,
-  userspace: (line) => (/^KUBE-(6-)?LOOP-BACK: /.test(line) ? withoutClosed(line) : onlyClusterIps(line)),
+  userspace: onlyClusterIps,
 };
 
-/** Endpoints are chosen at random, have no weights and no limits, and are removed at once. */
-function withoutIpvs(line: string, scheduler: string): string {
+/** Services that ask for one of these get it from the engine. */
+const OF_ENGINE: ReadonlySet<string> = new Set(['wrr', 'lc', 'wlc']);
+
+/** Endpoints are chosen at random, have no weights and no limits, unless Services may ask for them, and are removed at once. */
+function withoutIpvs(line: string, common: string, asks: boolean): string {
   const [id = '', servers = ''] = line.split(' -> ');
   const [protocol = '', at = '', ...options] = id.split(' ');
+  const [own = ''] = options;
+  const scheduler = asks && OF_ENGINE.has(own) ? own : common;
   const persistent = /persistent \d+/.exec(options.join(' '))?.[0];
   const left = servers.split(', ').filter((server) => !server.includes('(weight 0)'));
   return [
     [protocol, at, scheduler, ...(persistent === undefined ? [] : [persistent])].join(' '),
-    left.length === 0 ? 'none' : left.map((server) => server.replaceAll(/ \((weight|limit) [^)]+\)/g, '')).join(', '),
+    left.length === 0
+      ? 'none'
+      : left.map((server) => (asks ? server : server.replaceAll(/ \((weight|limit) [^)]+\)/g, ''))).join(', '),
   ].join(' -> ');
 }
 

@@ -23,6 +23,8 @@ export const WAYS: readonly Way[] = [
 ];
 
 const OTHER_PORT = 9_999;
+/** In userspace mode, a daemon waits for its connections for 10 s. */
+const STOP_MS = 20_000;
 /** Of connections that stay open: not one of the ports that the load uses in turn (source-ports.ts). */
 const FIRST_HELD_PORT = 10_300;
 const OWN_WAYS: readonly string[] = ['ClusterIP', 'external IP', 'ClusterIP over IPv6'];
@@ -72,8 +74,16 @@ export class ChangingNode {
   }
 
   async restart(mode: ProxyMode, ...more: readonly string[]): Promise<void> {
-    await this.daemon.stop();
+    await this.daemon.stop(patient(STOP_MS));
     this.daemon = await startDaemon(this.#node, [...flags(this.#directory, mode), ...more]);
+  }
+
+  /** Starts the next daemon before this one ends, with ports of its own. */
+  async restartBeside(mode: ProxyMode): Promise<void> {
+    const ports = ['--healthz-bind-address=0.0.0.0:20256', '--metrics-bind-address=127.0.0.1:20249', '--query-socket='];
+    const next = await startDaemon(this.#node, [...flags(this.#directory, mode), ...ports]);
+    await this.daemon.stop(patient(STOP_MS));
+    this.daemon = next;
   }
 
   /** Starts daemons in this mode that are killed after a time, each later than the one before, and then one that stays. */

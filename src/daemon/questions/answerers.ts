@@ -12,7 +12,7 @@ import { withHealthChecks } from './ask-health-checks.ts';
 import { askedAddress } from './asked-address.ts';
 import type { Answerer } from './question-handler.ts';
 import { type StatusParts, silentOf, statusReply } from './status-reply.ts';
-import { QuestionError, requireIpvs } from './question-error.ts';
+import { QuestionError, requireCounters } from './question-error.ts';
 import { servicesReply } from './services-reply.ts';
 import { type SupportParts, supportReply } from './support-reply.ts';
 import { withSilent } from './silent-replies.ts';
@@ -70,7 +70,7 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       return reply;
     },
     '/v1/traffic': async (query) => {
-      requireIpvs(mode, 'the traffic of Services is not counted');
+      requireCounters(mode, true);
       const by = trafficBy(required(query, 'by'));
       const { plan } = started();
       const namespace = query.get('namespace') ?? undefined;

@@ -10,7 +10,7 @@ import type { Clock } from '../../reconcile/timing/clock.ts';
 import { borrows, formatVirtualServer, virtualServerKey } from '../../state/virtual-server.ts';
 import { askedAddress } from './asked-address.ts';
 import { conntrackUse } from './conntrack-use.ts';
-import { requireIpvs } from './question-error.ts';
+import { requireCounters } from './question-error.ts';
 import { trafficReply } from './traffic.ts';
 
 const MOST_LISTED = 20;
@@ -78,7 +78,7 @@ export class KernelAnswers {
 
   /** Each virtual server has a row of its own. Throws a QuestionError in nftables mode. */
   async traffic(by: TrafficBy): Promise<TrafficReply> {
-    requireIpvs(this.#kernel.mode, 'the traffic of Services is not counted');
+    requireCounters(this.#kernel.mode, false);
     const parts = { node: this.#node, by, kernel: this.#kernel, clock: this.#clock };
     const reply = await trafficReply({ ...parts, ownerOf: () => undefined });
     return { ...reply, ...kernelOnly('Traffic', this.#node, reply.verdict) };

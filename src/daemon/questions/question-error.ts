@@ -11,7 +11,10 @@ export class QuestionError extends Error {
   }
 }
 
-/** Throws a QuestionError in other modes. */
-export function requireIpvs(mode: ProxyMode, refusal: string): void {
-  if (!MODES[mode].hasIpvs) throw new QuestionError(400, `in ${mode} mode ${refusal}`);
+/** Throws a QuestionError in modes that do not count. @param hasDaemon whether the answer comes from the daemon */
+export function requireCounters(mode: ProxyMode, hasDaemon: boolean): void {
+  const { hasIpvs, forwards = false } = MODES[mode];
+  if (hasIpvs || (forwards && hasDaemon)) return;
+  const why = forwards ? 'only the daemon counts the traffic of Services' : 'the traffic of Services is not counted';
+  throw new QuestionError(400, `in ${mode} mode ${why}`);
 }

@@ -13,7 +13,6 @@ import type { NodeSettings } from '../../reconcile/node/node-settings.ts';
 import { Reconciler } from '../../reconcile/reconciler.ts';
 import { SYSTEM_CLOCK as clock } from '../../reconcile/timing/clock.ts';
 import { PHASES } from '../../state/transaction.ts';
-import type { VirtualServerId } from '../../state/virtual-server.ts';
 import type { EndpointChecker } from '../endpoint-check/endpoint-checker.ts';
 import { KnownLeftovers } from '../modes/known-leftovers.ts';
 import { loadMode } from '../modes/load-mode.ts';
@@ -25,7 +24,7 @@ import { requireRights } from '../startup/rights.ts';
 import { observeTraffic } from '../traffic/observe-traffic.ts';
 import { DaemonEvents } from './daemon-events.ts';
 import { Engines } from './engines.ts';
-import { LocalNodePorts, engineLimitsOf } from './local-node-ports.ts';
+import { LocalNodePorts, type LocalNodePortsOptions, engineLimitsOf } from './local-node-ports.ts';
 import {
   type Program,
   answerQuestions,
@@ -44,9 +43,9 @@ export function runDaemon(config: ProxyConfig): Promise<number> {
   return runUntilStopped(
     config,
     start,
-    MODES[config.mode].outlivesDaemon
-      ? 'stopped: virtual servers, sets and rules remain in the kernel, so Services keep working'
-      : 'stopped: all connections through Services are broken, and new ones are refused until a daemon runs again',
+    MODES[config.mode].forwards === true
+      ? 'stopped: rules remain in the kernel, so Services keep working; connections that the engine had are broken'
+      : 'stopped: virtual servers, sets and rules remain in the kernel, so Services keep working',
   );
 }
 
@@ -92,7 +91,7 @@ async function start(
   const usable = await usableFamilies(kernel, config, log);
   logStart('kube-ipvs-proxy is starting', program, usable);
   const knownLeftovers = new KnownLeftovers((isAnyLeft) => metrics.setOtherModesLeft(isAnyLeft));
-  const localNodePorts = openLocalNodePorts(program, engines);
+  const localNodePorts = openLocalNodePorts(program, events, engines);
   const daemon = { ...program, mode, kernel, events, knownLeftovers, lock, engines, localNodePorts };
   const preparation = await podPreparation(daemon);
   await listen(program, events.serverRefused.bind(events));
@@ -156,9 +155,16 @@ function openEvents({ config, nodeName, opened, log, started }: Program): Daemon
   return events;
 }
 
-function openLocalNodePorts({ config, metrics, log, started }: Program, engines: Engines): LocalNodePorts {
+function openLocalNodePorts(
+  { config, metrics, log, started }: Program,
+  events: DaemonEvents,
+  engines: Engines,
+): LocalNodePorts {
   const limits = engineLimitsOf(config);
-  const onRefused = ({ address }: VirtualServerId): void => metrics.localListenerRefused(familyOf(address));
+  const onRefused: LocalNodePortsOptions['onRefused'] = ({ address }, service, text) => {
+    metrics.localListenerRefused(familyOf(address));
+    if (service !== undefined) events.nodePortRefused(service, text);
+  };
   const localNodePorts = new LocalNodePorts({ limits, log: log.child('localhost'), onRefused });
   started.defer(() => localNodePorts.close());
   engines.set('local', () => localNodePorts.report());

@@ -21,6 +21,9 @@ import { type ForwardedServer, isServed } from './forwarded-server.ts';
 export const SILENT_ENGINE: EnginePort = {
   apply: () => Promise.resolve(),
   report: () => Promise.resolve(undefined),
+  traffic: () => Promise.resolve(undefined),
+  stopListening: () => Promise.resolve(),
+  drain: () => Promise.resolve(),
   close: () => Promise.resolve(),
 };
 
@@ -49,6 +52,11 @@ export class EngineServers {
       if (server.listensOn !== undefined) copy.#listeners.take(server.virtualServer, server.listensOn);
     }
     return copy;
+  }
+
+  /** Those with endpoints, for which the engine listens. */
+  get served(): ForwardedServer[] {
+    return [...this.#servers.values()].filter((server) => this.target(server) !== undefined);
   }
 
   get(id: VirtualServerId): ForwardedServer | undefined {

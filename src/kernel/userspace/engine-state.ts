@@ -36,14 +36,15 @@ export function engineKey(id: VirtualServerId): string {
 }
 
 function portOf({ virtualServer, realServers }: ForwardedServer, key: string): ForwardedPort {
-  const { protocol, scheduler, timeout, servicePort } = virtualServer;
+  const { protocol, scheduler, timeout, servicePort, drainTimeout } = virtualServer;
   return {
     key,
     // "namespace/name:port" without the port.
     service: servicePort?.split(':', 1)[0] ?? key,
     protocol,
-    endpoints: Array.from(realServers.values(), ({ address, port, weight }) => ({ address, port, weight })),
+    endpoints: [...realServers.values()],
     choice: scheduler,
     affinitySeconds: timeout,
+    ...(drainTimeout === undefined ? {} : { drainMs: drainTimeout }),
   };
 }

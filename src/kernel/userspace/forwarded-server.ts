@@ -51,7 +51,7 @@ export function applyServerOps(before: KnownServer | undefined, ops: readonly Se
 
 const UNSUPPORTED: RefusedOp = {
   code: 'EOPNOTSUPP',
-  text: 'userspace mode has the schedulers rr, wrr and lc, and remembers single clients only',
+  text: 'userspace mode has the schedulers rr, wrr, lc and wlc, and remembers single clients only',
 };
 const NO_SCTP: RefusedOp = { code: 'EPROTONOSUPPORT', text: 'userspace mode has no SCTP' };
 

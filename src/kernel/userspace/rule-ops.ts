@@ -2,6 +2,7 @@ import type { ServerOp } from '../../state/op.ts';
 import { type Endpoint, hasSameIdentity } from '../../state/real-server.ts';
 import { type VirtualServer, type VirtualServerId, hasSameSettings } from '../../state/virtual-server.ts';
 import { virtualServerOf } from '../linux/translating-kernel.ts';
+import type { ForwardedServer } from './forwarded-server.ts';
 
 /** A virtual server as the table has it. */
 export interface FoundRules {
@@ -9,10 +10,14 @@ export interface FoundRules {
   readonly endpoints: readonly Endpoint[];
 }
 
-/** Returns a virtual server as the table shall have it: the engine chooses the endpoint, and knows session affinity. */
-export function ruleServer(server: VirtualServer): VirtualServer {
+/**
+ * Returns a virtual server as the table shall have it: the engine chooses the endpoint, and knows session affinity.
+ *
+ * @param affinity in seconds, where the table leads to endpoints
+ */
+export function ruleServer(server: VirtualServer, affinity = 0): VirtualServer {
   const { traits } = server;
-  return { ...virtualServerOf(server, 0), ...(traits === undefined ? {} : { traits }) };
+  return { ...virtualServerOf(server, affinity), ...(traits === undefined ? {} : { traits }) };
 }
 
 /** Whether the table leads a virtual server to the engine. @param target undefined: it has no endpoint */
@@ -47,4 +52,16 @@ export function ruleOps(
     if (!isTarget(endpoint)) ops.push({ kind: 'delete-real-server', id, realServer: { ...endpoint, weight: 0 } });
   }
   return ops;
+}
+
+/** Returns the operations by which the table leads a virtual server to its endpoints, instead of to the engine. */
+export function handOverOps({ virtualServer, realServers }: ForwardedServer, target: Endpoint): readonly ServerOp[] {
+  const { address, port, protocol, timeout } = virtualServer;
+  const id = { address, port, protocol };
+  const served = [...realServers.values()].filter(({ weight }) => weight > 0);
+  return [
+    { kind: 'edit-virtual-server', virtualServer: ruleServer(virtualServer, timeout) },
+    ...served.map((realServer): ServerOp => ({ kind: 'add-real-server', id, realServer })),
+    { kind: 'delete-real-server', id, realServer: { ...target, weight: 0 } },
+  ];
 }

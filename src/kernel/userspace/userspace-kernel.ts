@@ -1,9 +1,10 @@
 import type { IpFamily } from '../../base/ip.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import { Turns } from '../../base/turns.ts';
 import type { Preview } from '../../state/commands/write-preview.ts';
 import type { Op, ServerOp } from '../../state/op.ts';
-import type { Outcome } from '../../state/outcome.ts';
-import type { ObservedRealServer, RealServer } from '../../state/real-server.ts';
+import { type Outcome, formatFailure } from '../../state/outcome.ts';
+import { FORWARDING, type ObservedRealServer, type RealServer } from '../../state/real-server.ts';
 import type { RuleSet } from '../../state/rules/rule-set.ts';
 import { Transaction } from '../../state/transaction.ts';
 import {
@@ -21,10 +22,14 @@ import { realServerOf } from '../linux/translating-kernel.ts';
 import type { ModeObserver } from '../mode-observer.ts';
 import type { NftPort } from '../nftables/port/nft-port.ts';
 import { NftablesKernel } from '../nftables/nftables-kernel.ts';
+import type { PortTraffic } from '../../userspace/engine-report.ts';
+import { engineKey } from './engine-state.ts';
+import { endpointStatsOf, statsOf, trafficOf } from './engine-traffic.ts';
 import type { EnginePort } from './engine-port.ts';
 import { EngineServers } from './engine-servers.ts';
+import type { ForwardedServer } from './forwarded-server.ts';
 import { ruleParts, withEngine } from './preview.ts';
-import { leadsTo, ruleServer } from './rule-ops.ts';
+import { handOverOps, leadsTo, ruleServer } from './rule-ops.ts';
 import { isScheduler } from './scheduler.ts';
 import { type FindRules, ServerChanges } from './server-changes.ts';
 
@@ -42,6 +47,9 @@ export function createUserspaceKernelReader(options: NodeKernelOptions): KernelR
 export function userspaceKernelOf(node: NodeKernel, port: NftPort, openEngine: () => EnginePort): Kernel {
   return new UserspaceKernel(node, openEngine, port);
 }
+
+/** Virtual servers of one transaction when they are handed over. */
+const MOST_AT_ONCE = 1_024;
 
 function noEngine(): never {
   throw new Error('a kernel that only reads starts no engine');
@@ -86,13 +94,50 @@ class UserspaceKernel extends NftablesKernel {
   }
 
   override async close(): Promise<void> {
-    if (this.#isEngineOpen) await this.#engine().close();
+    if (this.#isEngineOpen) {
+      await this.#turns.run(() => this.#handOver()).catch((error: unknown) => this.#logFailedHandOver(error));
+      await this.#engine().close();
+    }
     await super.close();
+  }
+
+  /** Services are served without this process from now on: the tables lead to endpoints, as in nftables mode. */
+  async #handOver(): Promise<void> {
+    const served = this.#servers.served;
+    for (let at = 0; at < served.length; at += MOST_AT_ONCE)
+      await this.#leadToEndpoints(served.slice(at, at + MOST_AT_ONCE));
+    this.node.log.info(
+      'rules serve new connections from now on; those of the engine go on until they end, for 10 s at most',
+    );
+    const engine = this.#engine();
+    await engine.stopListening();
+    for (const family of await this.families()) {
+      const flows = (await this.node.getUdpFlows(family)).filter((flow) => this.#leadsToEngine(flow));
+      if (flows.length > 0) await this.node.deleteFlows(flows);
+    }
+    await engine.drain();
+  }
+
+  /** Leaves those alone that do not lead to the engine of this process. */
+  async #leadToEndpoints(servers: readonly ForwardedServer[]): Promise<void> {
+    const ids = servers.map(({ virtualServer }) => virtualServer);
+    const found = await super.getRealServers(ids, this.#expectedRules(ids));
+    const ops = servers.flatMap((server) => {
+      const target = this.#servers.target(server);
+      const endpoints = found.get(virtualServerKey(server.virtualServer)) ?? [];
+      return target === undefined || !leadsTo(endpoints, target) ? [] : handOverOps(server, target);
+    });
+    const { failures } = await super.apply(new Transaction(ops));
+    for (const failure of failures) this.#logFailedHandOver(new Error(formatFailure(failure)));
+  }
+
+  #logFailedHandOver(error: unknown): void {
+    this.node.log.error(`failed to write rules that serve without this process: ${errorText(error)}`);
   }
 
   override probeScheduler(scheduler: string): Promise<void> {
     if (isScheduler(scheduler)) return Promise.resolve();
-    const message = 'userspace mode has the schedulers rr, wrr and lc';
+    const message = 'userspace mode has the schedulers rr, wrr, lc and wlc';
     return Promise.reject(new KernelError('probeScheduler', 'EOPNOTSUPP', message));
   }
 
@@ -143,6 +188,20 @@ class UserspaceKernel extends NftablesKernel {
     );
   }
 
+  override readonly getVirtualServerStats: Kernel['getVirtualServerStats'] = (ids) =>
+    this.#traffic(ids, ({ counters }) => statsOf(counters));
+
+  override readonly getRealServerStats: Kernel['getRealServerStats'] = (ids) => this.#traffic(ids, endpointStatsOf);
+
+  async #traffic<T>(
+    ids: readonly VirtualServerId[] | undefined,
+    stats: (traffic: PortTraffic) => T,
+  ): Promise<Map<VirtualServerKey, T>> {
+    const traffic = this.#isEngineOpen ? await this.#engine().traffic(ids?.map(engineKey)) : undefined;
+    if (traffic === undefined) return new Map();
+    return trafficOf(traffic, ids ?? this.#servers.served.map(({ virtualServer }) => virtualServer), stats);
+  }
+
   /** The flows of clients to the engine are translated as they must be, whatever the endpoints are. */
   override readonly getUdpFlows: Kernel['getUdpFlows'] = async (family) =>
     (await this.node.getUdpFlows(family)).filter((flow) => !this.#leadsToEngine(flow));
@@ -187,7 +246,7 @@ function traitsIn(ops: readonly ServerOp[]): Pick<VirtualServer, 'traits'> {
 }
 
 function observed(server: RealServer): ObservedRealServer {
-  return { ...realServerOf(server), weight: server.weight };
+  return { ...realServerOf(server), ...server, forwarding: FORWARDING.nat };
 }
 
 function withoutWeight(server: ObservedRealServer): ObservedRealServer {

@@ -48,6 +48,20 @@ describe('reading our own document', () => {
     expect(read('serviceAnnotations: null\nserviceDefaults: null').own).toEqual({});
   });
 
+  test('defaults keep what the mode has of them', () => {
+    const names = (mode: string): string[][] => {
+      const file = readConfigDocument(`${FIRST.replace('ipvs', mode)}---\n${OWN}${DEFAULTS}`, 'f.yaml');
+      const { serviceDefaults } = resolveConfig({ config: 'f.yaml' }, { ...file, path: 'f.yaml', sha256: '' });
+      return serviceDefaults.map(({ annotations }) => annotations.map(({ name }) => name));
+    };
+    expect(names('ipvs')).toEqual([
+      ['scheduler', 'weights'],
+      ['drain-timeout', 'one-packet'],
+    ]);
+    expect(names('userspace')).toEqual([['scheduler', 'weights'], ['drain-timeout']]);
+    expect(names('nftables')).toEqual([[], []]);
+  });
+
   test('defaults have their place, their values and what these ask for', () => {
     const [first, second, ...others] = configOf(DEFAULTS).serviceDefaults;
     expect(first).toMatchObject({ path: 'serviceDefaults[0]', override: true });

@@ -167,6 +167,15 @@ const CASES: readonly Case[] = [
       ],
     },
   ],
+  [
+    ['--proxy-mode=userspace', '--service-annotations=scheduler,one-packet', '--ipvs-strict-arp'],
+    undefined,
+    {
+      scheduler: 'rr',
+      serviceAnnotations: ['scheduler'],
+      notes: ['no effect in userspace mode, which has no IPVS and chooses endpoints in turn: --ipvs-strict-arp'],
+    },
+  ],
   // What ipvs mode left must not cost other programs theirs.
   [['--proxy-mode=nftables', '--ipvs-exclude-cidrs=192.0.2.0/24'], undefined, { notes: [] }],
   [['--proxy-mode=nftables', '--ipvs-unbound-cidrs=192.0.2.0/24'], undefined, { notes: [] }],

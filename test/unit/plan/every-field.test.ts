@@ -40,6 +40,7 @@ const OTHER_VS: OtherValues<VirtualServer> = {
   timeout: 9,
   prefix: 24,
   servicePort: 'default/web',
+  drainTimeout: 30_000,
   list: vsId('10.96.0.2', 80),
   traits: addressTraits('cluster', true),
 };

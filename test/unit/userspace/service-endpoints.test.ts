@@ -26,9 +26,26 @@ test('a port is idle when its last session has ended, and says so once', () => {
   service.begin(SESSION);
   service.whenIdle(() => counts.push(service.counts.bytesIn));
   expect(counts).toEqual([]);
-  service.end(SESSION);
-  service.end(SESSION);
+  service.end(SESSION, undefined);
+  service.end(SESSION, undefined);
   expect(counts).toEqual([1]);
+});
+
+test('traffic is that of the port and of each endpoint, with the bytes of connections that go on', () => {
+  const service = endpointsOf();
+  const [open, ended] = [{ ...SESSION }, { ...SESSION }];
+  const used = [open, ended].map((session) => {
+    service.begin(session);
+    const endpoint = service.choose(session === open ? 'a' : 'b', () => true)!;
+    service.connected('a', endpoint, session);
+    return endpoint;
+  });
+  service.end(ended, used[1]);
+  const { counters, endpoints } = service.traffic;
+  expect(counters).toMatchObject({ connections: 2, active: 1, bytesIn: 2, bytesOut: 4 });
+  const wanted = { connections: 1, bytesIn: 1, bytesOut: 2 };
+  expect(endpoints.find(({ port }) => port === used[0]?.backend.port)).toMatchObject({ ...wanted, active: 1 });
+  expect(endpoints.find(({ port }) => port === used[1]?.backend.port)).toMatchObject({ ...wanted, active: 0 });
 });
 
 test('a client does not return to an endpoint that has left, nor to one that came in its place', () => {
@@ -38,6 +55,31 @@ test('a client does not return to an endpoint that has left, nor to one that cam
   expect(connect(service, 'a')).toBe(port);
   service.update({ ...service.port, endpoints: other });
   expect(service.choose('a', () => true)?.backend.port).toBe(other[0]?.port);
+});
+
+test.each([
+  // The lower threshold, and at how many connections the endpoint is chosen again.
+  [3, 2],
+  [0, 2],
+  [1, 0],
+])('an endpoint with as many connections as its limit is left out until it has fewer than %i', (lower, again) => {
+  const limited: Backend = { ...FIRST!, upperThreshold: 4, lowerThreshold: lower };
+  const service = new ServiceEndpoints(forwardedPort([], { endpoints: [limited] }), {
+    affinity: new ClientAffinity<UsedEndpoint>(),
+    isLoop: () => false,
+  });
+  const endpoint = service.choose('a', () => true)!;
+  const sessions = Array.from({ length: 4 }, (): Session => ({ ...SESSION }));
+  for (const session of sessions) {
+    expect(service.choose('a', () => true)).toBe(endpoint);
+    endpoint.sessions.add(session);
+  }
+  for (const session of sessions) {
+    expect(service.choose('a', () => true)).toBeUndefined();
+    endpoint.sessions.delete(session);
+    if (endpoint.sessions.size === again) break;
+  }
+  expect(service.choose('a', () => true)).toBe(endpoint);
 });
 
 test('all ports together remember a bounded number of clients', () => {

@@ -73,21 +73,27 @@ test('a client is reset when every endpoint has failed', async () => {
   expect(bed.engine.report().totals).toMatchObject({ failedConnects: 1, failedConnections: 1, active: 0 });
 });
 
-test('a change of endpoints does not touch connections to those that stay', async () => {
-  await using bed = new EngineBed({ drainMs: 30 });
-  const echo = (socket: Socket): void => void socket.pipe(socket);
-  const [stays, leaves] = [await bed.server(echo), await bed.server(echo)];
-  const port = await bed.forward([stays, leaves]);
-  const clients = [await bed.client(port), await bed.client(port)];
-  await sleep(20);
-  const ends = clients.map(closed);
-  await bed.engine.apply({ whole: false, ports: [forwardedPort([stays])] });
-  expect(await Promise.race(ends)).toBe('ECONNRESET');
-  await sleep(20);
-  expect(clients.filter(({ destroyed }) => !destroyed)).toHaveLength(1);
-  expect(stays.sockets.size).toBe(1);
-  expect(bed.engine.report().totals.active).toBe(1);
-});
+test.each([
+  [{ drainMs: 30 }, {}],
+  [{ drainMs: 0 }, { drainMs: 30 }],
+])(
+  'with limits %j, a change of endpoints of port %j touches no connections to those that stay',
+  async (limits, own) => {
+    await using bed = new EngineBed(limits);
+    const echo = (socket: Socket): void => void socket.pipe(socket);
+    const [stays, leaves] = [await bed.server(echo), await bed.server(echo)];
+    const port = await bed.forward([stays, leaves], own);
+    const clients = [await bed.client(port), await bed.client(port)];
+    await sleep(20);
+    const ends = clients.map(closed);
+    await bed.engine.apply({ whole: false, ports: [forwardedPort([stays], own)] });
+    expect(await Promise.race(ends)).toBe('ECONNRESET');
+    await sleep(20);
+    expect(clients.filter(({ destroyed }) => !destroyed)).toHaveLength(1);
+    expect(stays.sockets.size).toBe(1);
+    expect(bed.engine.report().totals.active).toBe(1);
+  },
+);
 
 test('a Service that is its own endpoint is not connected to itself', async () => {
   await using bed = new EngineBed();

@@ -62,6 +62,8 @@ export function requireCommitted(verb: string, family: IpFamily, refusal: NftRef
   if (refusal === undefined) return;
   const { code } = refusal;
   const hint =
-    code === 'EOPNOTSUPP' ? ': this kernel has no nf_tables, or is older than 5.13; ipvs mode would work' : '';
+    code === 'EOPNOTSUPP'
+      ? ': this kernel has no nf_tables, or is older than 5.13; ipvs and iptables mode would work'
+      : '';
   throw new KernelError('nf_tables', code, `cannot ${verb} table ${nftTable(family)}: ${reasonOf(refusal)}${hint}`);
 }

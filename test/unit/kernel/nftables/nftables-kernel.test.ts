@@ -320,7 +320,7 @@ describe('a kernel that lacks something', () => {
     const table = new FakeNftTable();
     table.refuse = () => 'EOPNOTSUPP';
     await expect(bedOf(table).kernel.prepare()).rejects.toThrow(
-      'cannot create table ip kube-proxy: EOPNOTSUPP: this kernel has no nf_tables, or is older than 5.13; ipvs mode would work',
+      'cannot create table ip kube-proxy: EOPNOTSUPP: this kernel has no nf_tables, or is older than 5.13; ipvs and iptables mode would work',
     );
   });
 });

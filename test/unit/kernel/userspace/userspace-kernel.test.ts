@@ -3,7 +3,7 @@ import type { NodeAddress } from '../../../../src/kernel/kernel.ts';
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import type { Op } from '../../../../src/state/op.ts';
 import { Transaction } from '../../../../src/state/transaction.ts';
-import { virtualServerKey } from '../../../../src/state/virtual-server.ts';
+import { VS_PERSISTENT, virtualServerKey } from '../../../../src/state/virtual-server.ts';
 import { FakeEngine } from '../../../fake-kernel/fake-engine.ts';
 import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
 import { type RulesPlane, nftablesPlane, userspacePlane } from '../../../fake-kernel/planes.ts';
@@ -199,6 +199,29 @@ describe('the table and the engine', () => {
     expect(parts[0]?.map(({ command }) => command).join('\n')).toContain('192.168.9.1 . 20000');
     expect(parts[0]?.at(-1)?.command).toBe('# engine: add-real-server TCP 10.96.0.10:80 -> 10.244.0.2:8080 weight=1');
     expect(engine.ports).toEqual([]);
+  });
+
+  test('when the process ends, the table leads to endpoints, but for what leads elsewhere already', async () => {
+    const [table, engine] = [new FakeNftTable(), new FakeEngine()];
+    const plane = userspacePlane(table, engine);
+    const apply = await started(plane);
+    const sticky = { ...serverIn('userspace', address(4, 13), 80), flags: VS_PERSISTENT, timeout: 600 };
+    const idle = { ...SERVERS[0]!, weight: 0 };
+    await apply(...ALL, ...serve(sticky, [idle, SERVERS[1]!]));
+    // Another process leads it to its own engine.
+    const [other, own] = ([20_007, 20_000] as const).map((port) => realServer(ip('192.168.9.1'), port));
+    const move: Op[] = [
+      { kind: 'add-real-server', id: DNS, realServer: other! },
+      { kind: 'delete-real-server', id: DNS, realServer: own! },
+    ];
+    await nftablesPlane(table).kernel.apply(new Transaction(move));
+    await plane.kernel.close();
+    expect((await targets(table, [WEB])).toSorted()).toEqual(['af40001 8080', 'af40002 8080']);
+    expect(await targets(table, [sticky])).toEqual(['af40002 8080']);
+    expect(await targets(table, [DNS])).toEqual([`${NODE} 20007`]);
+    const left = await nftablesPlane(table).kernel.findVirtualServers([sticky]);
+    expect(left.get(virtualServerKey(sticky))).toMatchObject({ scheduler: 'random', timeout: 600 });
+    expect(engine.update.listeners).toEqual([]);
   });
 
   test('the engine ends with the kernel', async () => {
