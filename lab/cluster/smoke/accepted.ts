@@ -13,7 +13,7 @@ export interface Manifests {
 const ADDRESS = '--set=apiServer=https://192.0.2.1:6443';
 const FURTHER_VALUES = path.join(PROJECT, 'lab/cluster/smoke/further-values.yaml');
 
-/** Values of the documented uses. Monitors and alerts are left out: the API server does not know their types. */
+/** Values of the documented uses. */
 const CHART_USES = [
   `${ADDRESS},overlay=privileged`,
   `${ADDRESS},overlay=restricted`,
@@ -22,6 +22,7 @@ const CHART_USES = [
   `${ADDRESS},nameSuffix=-nftables,config.mode=nftables`,
   `${ADDRESS},cleanupOnUninstall.enabled=true,maxUnavailable=2`,
   `${ADDRESS},image.repository=registry.example/a,image.digest=sha256:${'a'.repeat(64)}`,
+  `${ADDRESS},config.metricsBindAddress=0.0.0.0:10249,jobLabel=proxy,podMonitor.enabled=true,serviceMonitor.enabled=true,prometheusRule.enabled=true`,
   `--values=${FURTHER_VALUES}`,
 ];
 

@@ -7,6 +7,7 @@ import { ensureKernel } from '../kernel/ensure.ts';
 import { ensurePackages } from '../packages.ts';
 import { CLUSTER_PROGRAMS, SPEC_PROGRAMS } from '../programs.ts';
 import { SettingsError, parseSettings } from '../settings.ts';
+import { monitoringTypes } from './monitoring-types.ts';
 
 function say(line: string): void {
   process.stdout.write(`${line}\n`);
@@ -18,6 +19,7 @@ try {
   await buildPrograms(kubernetes, cache, [...CLUSTER_PROGRAMS, ...SPEC_PROGRAMS], say);
   if (await ensurePackages(cache.packages)) say(`packages of the nodes: unpacked in ${cache.packages}`);
   say(`the kernel of the nodes is in ${await ensureKernel(cache.home, say)}`);
+  await monitoringTypes();
   say(`the root of test images is in ${debianRoot(cache.home)}`);
 } catch (error) {
   if (!(error instanceof SettingsError || error instanceof CommandError)) throw error;

@@ -17,6 +17,7 @@ import { daemonUpdate } from '../trial/trials/daemon-restart.ts';
 import { DRY_RUN, acceptedCheck, allManifests } from './accepted.ts';
 import { type Check, checkLines, checkReport, specChecks, trialCheck } from './check.ts';
 import { fleetChecks } from './fleet.ts';
+import { createMonitoringTypes } from './monitoring-types.ts';
 import { SMOKE_SPECS, focusOf } from './specs.ts';
 
 const REPORT = path.join(PROJECT, 'build/test/cluster.json');
@@ -51,6 +52,9 @@ async function smoke(settings: Settings): Promise<readonly Check[]> {
 async function accepted(state: ClusterState): Promise<readonly Check[]> {
   const helm = (await runCommand(['scripts/go-tool.sh', 'helm'], { timeoutMs: 1_200_000, allowFailure: true })).stdout;
   const checks: Check[] = [];
+  await createMonitoringTypes(kubectlFor(state)).catch((error: unknown) => {
+    checks.push({ name: 'the API server knows monitors and alerts', failure: String(error) });
+  });
   for (const { name, argv } of allManifests(state.kubectl, helm.trim())) {
     try {
       const { stdout: input } = await runCommand(argv);
