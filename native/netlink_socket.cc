@@ -13,7 +13,7 @@
 #include "javascript.h"
 #include "original_destination.h"
 #include "socket.h"
-#include "socket_option.h"
+#include "socket_options.h"
 #include "transactor.h"
 
 namespace {
@@ -273,7 +273,7 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports.Set("NetlinkSocket", NetlinkSocket::Define(env));
   exports.Set("originalDestination", Napi::Function::New<native::OriginalDestination>(env));
-  exports.Set("socketOption", Napi::Function::New<native::SocketOption>(env));
+  exports.Set("socketOptions", Napi::Function::New<native::SocketOptions>(env));
   return exports;
 }
 

@@ -1,12 +1,9 @@
 #include "socket.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -15,6 +12,8 @@
 
 #include <limits>
 #include <new>
+
+#include "open_socket.h"
 
 namespace netlink {
 
@@ -60,56 +59,15 @@ int GetOption(int fd, int option) {
   return getsockopt(fd, SOL_SOCKET, option, &value, &length) == 0 ? value : -1;
 }
 
-struct Opening {
-  const Options* options;
-  int fd;
-  Failure failure;
-};
-
-int OpenNetlink(int protocol) { return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol); }
-
-void* OpenInNamespace(void* argument) {
-  auto* opening = static_cast<Opening*>(argument);
-  const int ns = open(opening->options->netns.c_str(), O_RDONLY | O_CLOEXEC);
-  if (ns < 0) {
-    opening->failure.Set("open network namespace", errno);
-    return nullptr;
-  }
-  if (setns(ns, CLONE_NEWNET) != 0) {
-    opening->failure.Set("enter network namespace", errno);
-  } else {
-    opening->fd = OpenNetlink(opening->options->protocol);
-    if (opening->fd < 0) opening->failure.Set("open netlink socket", errno);
-  }
-  close(ns);
-  return nullptr;
-}
-
-// A socket stays in the namespace in which it was opened, and setns(2) affects only the calling thread. So a temporary
-// thread enters the namespace and opens the socket; all other threads stay in the namespace of the process.
 int OpenDescriptor(const Options& options, Failure* failure) {
-  if (options.fd >= 0) {
-    // A stream has no message boundaries.
-    const int type = GetOption(options.fd, SO_TYPE);
-    if (type == SOCK_RAW || type == SOCK_DGRAM || type == SOCK_SEQPACKET) return options.fd;
-    failure->Set("adopt descriptor", type < 0 ? errno : EINVAL);
-    return -1;
+  if (options.fd < 0) {
+    return native::OpenSocket(options.netns, AF_NETLINK, SOCK_RAW, options.protocol, failure);
   }
-  if (options.netns.empty()) {
-    const int fd = OpenNetlink(options.protocol);
-    if (fd < 0) failure->Set("open netlink socket", errno);
-    return fd;
-  }
-  Opening opening{&options, -1, {}};
-  pthread_t thread;
-  const int error = pthread_create(&thread, nullptr, OpenInNamespace, &opening);
-  if (error != 0) {
-    failure->Set("start thread", error);
-    return -1;
-  }
-  pthread_join(thread, nullptr);
-  if (opening.fd < 0) *failure = opening.failure;
-  return opening.fd;
+  // A stream has no message boundaries.
+  const int type = GetOption(options.fd, SO_TYPE);
+  if (type == SOCK_RAW || type == SOCK_DGRAM || type == SOCK_SEQPACKET) return options.fd;
+  failure->Set("adopt descriptor", type < 0 ? errno : EINVAL);
+  return -1;
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ export interface WantedVirtualServer {
 /** A virtual server in the kernel: read, or known from the last plan. */
 export interface FoundVirtualServer {
   readonly virtualServer: VirtualServer;
-  /** Empty if it uses the list of another virtual server. */
+  /** Empty if it uses the list of another virtual server. If they are as wanted, this may be the wanted list itself. */
   readonly realServers: readonly FoundRealServer[];
 }
 

@@ -6,6 +6,7 @@ const READS = {
   getVirtualServerStats: true,
   findVirtualServers: true,
   getRealServers: true,
+  confirmRealServers: true,
   getRealServerStats: true,
   getSets: true,
   findSets: true,

@@ -10,7 +10,7 @@ import type { OtherRules } from '../state/rules/other-rules.ts';
 import type { Op } from '../state/op.ts';
 import type { Outcome } from '../state/outcome.ts';
 import type { Preview } from '../state/commands/write-preview.ts';
-import type { Endpoint, ObservedRealServer } from '../state/real-server.ts';
+import type { Endpoint, ObservedRealServer, RealServer } from '../state/real-server.ts';
 import type { Route } from '../state/route.ts';
 import type { RuleSet } from '../state/rules/rule-set.ts';
 import type { RulesInForce, RulesWritten } from '../state/rules/rules-in-force.ts';
@@ -23,6 +23,13 @@ export interface ObservedIpSet extends IpSet {
 }
 
 export type ExpectedServers = ReadonlyMap<VirtualServerKey, readonly Endpoint[]>;
+
+/** The real servers that a virtual server must have, sorted by address and port. */
+export interface ServerList {
+  /** As getVirtualServers() has returned it. */
+  readonly virtualServer: VirtualServer;
+  readonly realServers: readonly RealServer[];
+}
 
 /** An address on one of this node's interfaces. */
 export interface NodeAddress {
@@ -80,6 +87,11 @@ export interface KernelReader {
     ids: readonly VirtualServerId[],
     expected?: ExpectedServers,
   ): Promise<Map<VirtualServerKey, ObservedRealServer[]>>;
+  /**
+   * Returns those of these virtual servers that have exactly these real servers. It leaves out those of which a kernel cannot tell
+   * that at less cost than getRealServers(). A tunnel that another forwarding method has left does not count.
+   */
+  confirmRealServers(lists: readonly ServerList[]): Promise<ReadonlySet<VirtualServerKey>>;
   /** Returns the counters of the real servers of each virtual server; those without real servers are absent. */
   getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>>;
   /**

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { type IpFamily, formatHostPort } from '../../src/base/ip.ts';
 import type { Op } from '../../src/state/op.ts';
-import { FORWARDING, TUNNEL_CHECKSUM, TUNNEL_TYPE } from '../../src/state/real-server.ts';
+import { FORWARDING, type RealServer, TUNNEL_CHECKSUM, TUNNEL_TYPE } from '../../src/state/real-server.ts';
 import { Transaction } from '../../src/state/transaction.ts';
 import { VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT, virtualServerKey } from '../../src/state/virtual-server.ts';
 import type { ContractBed } from './contract-bed.ts';
@@ -44,6 +44,42 @@ export function ipvsContract(family: IpFamily, bed: () => ContractBed): void {
           { ...rs2, ...observed },
         ]),
       );
+    });
+
+    test('are confirmed if they are exactly the expected ones', async () => {
+      await apply(...additions);
+      const { kernel } = bed();
+      const confirmed = async (...realServers: readonly RealServer[]): Promise<boolean> => {
+        const lists = (await kernel.getVirtualServers()).map((found) => ({ virtualServer: found, realServers }));
+        return (await kernel.confirmRealServers(lists)).has(virtualServerKey(vs));
+      };
+      // A kernel need not confirm those of IPv6.
+      const can = family === 4 || (await confirmed(rs1, rs2));
+      expect(await confirmed(rs1, rs2)).toBe(can);
+      const other = realServer(endpoint(family, 3), 8080);
+      for (const wrong of [
+        [],
+        [rs1],
+        [rs1, other],
+        [rs1, rs2, other],
+        [rs1, realServer(rs2.address, 8081)],
+        [rs1, { ...rs2, weight: 0 }],
+        [rs1, { ...rs2, forwarding: FORWARDING.route }],
+        [rs1, { ...rs2, upperThreshold: 1 }],
+        [rs1, { ...rs2, upperThreshold: 2, lowerThreshold: 1 }],
+      ]) {
+        expect(await confirmed(...wrong)).toBe(false);
+      }
+      // The list of the older interface lacks real servers of the other family.
+      const foreign = { ...realServer(endpoint(family === 4 ? 6 : 4, 3), 8080), forwarding: FORWARDING.tunnel };
+      expect(await apply({ kind: 'add-real-server', id: vs, realServer: foreign })).toMatchObject(clean);
+      expect(await confirmed(rs1, rs2)).toBe(false);
+      await apply({ kind: 'delete-real-server', id: vs, realServer: foreign });
+      const limited = { ...rs2, weight: 7, forwarding: FORWARDING.route, upperThreshold: 20, lowerThreshold: 10 };
+      await apply({ kind: 'edit-real-server', id: vs, realServer: limited });
+      expect([await confirmed(rs1, limited), await confirmed(rs1, rs2)]).toEqual([can, false]);
+      await apply({ kind: 'delete-real-server', id: vs, realServer: rs1 });
+      expect([await confirmed(limited), await confirmed(rs1, limited)]).toEqual([can, false]);
     });
 
     test('of each protocol are printed by ipvsadm, and gone with their virtual server', async () => {

@@ -6,7 +6,12 @@ import type { IpSet } from '../../src/state/ip-set.ts';
 import type { LocalRoute } from '../../src/state/local-route.ts';
 import { type Op, formatOp } from '../../src/state/op.ts';
 import type { OpFailure, Outcome } from '../../src/state/outcome.ts';
-import { type ObservedRealServer, type RealServer, realServerKey } from '../../src/state/real-server.ts';
+import {
+  type ObservedRealServer,
+  type RealServer,
+  hasSameServerSettings,
+  realServerKey,
+} from '../../src/state/real-server.ts';
 import { type Preview, toolCommands } from '../../src/state/commands/write-preview.ts';
 import type { Route } from '../../src/state/route.ts';
 import { NO_OTHER_RULES, type OtherRules } from '../../src/state/rules/other-rules.ts';
@@ -32,6 +37,7 @@ import type {
   KernelCounters,
   NodeAddress,
   ObservedIpSet,
+  ServerList,
 } from '../../src/kernel/kernel.ts';
 import { NO_STATS, type RealServerStats, type VirtualServerStats } from '../../src/state/server-stats.ts';
 
@@ -227,6 +233,21 @@ export class FakeKernel implements Kernel {
       if (present !== undefined) found.set(key, [...present.realServers.values()]);
     }
     return found;
+  }
+
+  async confirmRealServers(lists: readonly ServerList[]): Promise<Set<VirtualServerKey>> {
+    await this.#enter('confirmRealServers');
+    const isConfirmed = ({ virtualServer, realServers }: ServerList): boolean => {
+      const present = this.tables.virtualServers.get(virtualServerKey(virtualServer));
+      return (
+        present?.realServers.size === realServers.length &&
+        realServers.every((wanted) => {
+          const found = present.realServers.get(realServerKey(wanted));
+          return found !== undefined && hasSameServerSettings(found, wanted);
+        })
+      );
+    };
+    return new Set(lists.filter(isConfirmed).map(({ virtualServer }) => virtualServerKey(virtualServer)));
   }
 
   async getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>> {

@@ -6,6 +6,7 @@ const READS = [
   'getVirtualServers',
   'findVirtualServers',
   'getRealServers',
+  'confirmRealServers',
   'getNodeAddresses',
 ] as const;
 

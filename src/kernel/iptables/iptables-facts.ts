@@ -5,7 +5,6 @@ import type { IpFamily } from '../../base/ip.ts';
 import { decodeGeneration, getGeneration } from '../../netlink/family/nf-tables/nft-batch.ts';
 import { decodeTable, dumpTables } from '../../netlink/family/nf-tables/table.ts';
 import type { NetlinkMessage } from '../../netlink/netlink-message.ts';
-import { isNativeError } from '../../netlink/transport/addon.ts';
 import { legacyTable } from '../../netlink/transport/legacy-table.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
 import { searchPath } from '../command-runner.ts';
@@ -58,13 +57,9 @@ async function nftGeneration(trace?: Trace): Promise<number | undefined> {
 
 /** Returns the facts for this process and its own network namespace. */
 function legacyDigest(family: IpFamily, tables: readonly string[]): string | undefined {
-  try {
-    return tables.map((table) => hash('sha1', legacyTable(family, table))).join(' ');
-  } catch (error) {
-    // iptables-legacy-save reports why.
-    if (isNativeError(error)) return undefined;
-    throw error;
-  }
+  const found = tables.map((table) => legacyTable(family, table));
+  // iptables-legacy-save reports why one is not there.
+  return found.every((table) => table !== undefined) ? found.map((table) => hash('sha1', table)).join(' ') : undefined;
 }
 
 export const processIptablesFacts = (trace?: Trace): IptablesFacts => ({

@@ -15,6 +15,7 @@ import { type Iptables, iptablesOf } from '../iptables/iptables-handle.ts';
 import { ipvsFamily } from '../linux/generic-family.ts';
 import { IpvsHandle } from './ipvs-handle.ts';
 import { KernelError } from '../kernel-error.ts';
+import { ListConfirmation } from './list-confirmation.ts';
 import type { IpvsTimeouts, Kernel, KernelReader } from '../kernel.ts';
 import { readOnlyKernel } from '../kernel-reader.ts';
 import { loadModules, requireIpvs } from '../linux/modules.ts';
@@ -43,11 +44,13 @@ class IpvsKernel extends KernelOfNode implements Kernel {
   #ipvs: Promise<IpvsHandle> | undefined;
   // Separate sockets: a dump of connection tracking takes long, and sets must not wait for it.
   readonly #sets = once(() => new IpsetHandle(this.node.open(NETLINK_NETFILTER), this.node.countWrites));
+  readonly #lists: ListConfirmation;
   readonly #device = (): DeviceHandle => this.node.device();
 
   constructor(options: NodeKernelOptions, load?: () => Promise<void>) {
     const node = new NodeKernel(options);
     super(node);
+    this.#lists = new ListConfirmation(node.netns);
     this.#loadModules = load ?? (() => loadModules({ runner: node.runner }));
     this.#iptables = iptablesOf(node, options);
   }
@@ -68,10 +71,15 @@ class IpvsKernel extends KernelOfNode implements Kernel {
   readonly getBoundAddresses = kernelMethod(this.#device, 'getBoundAddresses');
   readonly getLocalRoutes = kernelMethod(this.#device, 'getLocalRoutes');
 
-  readonly getVirtualServers = this.#onIpvs('getVirtualServers', (ipvs) => ipvs.getVirtualServers());
+  readonly getVirtualServers = this.#onIpvs('getVirtualServers', async (ipvs) => {
+    const listed = await ipvs.getVirtualServers();
+    this.#lists.note(listed);
+    return listed;
+  });
   readonly getVirtualServerStats = this.#onIpvs('getVirtualServerStats', (ipvs, ids?: Ids) => ipvs.getStats(ids));
   readonly findVirtualServers = this.#onIpvs('findVirtualServers', (ipvs, ids: Ids) => ipvs.findVirtualServers(ids));
   readonly getRealServers = this.#onIpvs('getRealServers', (ipvs, ids: Ids) => ipvs.getRealServers(ids));
+  readonly confirmRealServers: Kernel['confirmRealServers'] = (lists) => Promise.resolve(this.#lists.confirm(lists));
   readonly getRealServerStats = this.#onIpvs('getRealServerStats', (ipvs, ids: Ids) => ipvs.getRealServerStats(ids));
   readonly getIpvsTimeouts = this.#onIpvs('getIpvsTimeouts', (ipvs) => ipvs.getTimeouts());
   readonly setIpvsTimeouts = this.#onIpvs('setIpvsTimeouts', (ipvs, timeouts: IpvsTimeouts) =>

@@ -26,6 +26,7 @@ export abstract class TranslatingKernel extends KernelOfNode {
   readonly getVirtualServerStats: Kernel['getVirtualServerStats'] = () =>
     Promise.resolve(new Map<VirtualServerKey, never>());
   readonly getRealServerStats: Kernel['getRealServerStats'] = () => Promise.resolve(new Map<VirtualServerKey, never>());
+  readonly confirmRealServers: Kernel['confirmRealServers'] = () => Promise.resolve(new Set());
   readonly getTrafficTotals: Kernel['getTrafficTotals'] = () => Promise.resolve(undefined);
   readonly getIpvsTimeouts: Kernel['getIpvsTimeouts'] = () => Promise.resolve({ tcp: 0, tcpFin: 0, udp: 0 });
   readonly setIpvsTimeouts: Kernel['setIpvsTimeouts'] = () => Promise.resolve();

@@ -52,8 +52,19 @@ export interface Addon {
    * or 18 bytes). Throws a NativeError: ENOENT if connection tracking does not know the connection.
    */
   readonly originalDestination: (fd: number) => Uint8Array;
-  /** Returns what getsockopt(2) makes of `value` at a new datagram socket. Throws a NativeError. */
-  readonly socketOption: (domain: number, level: number, option: number, value: Uint8Array) => Uint8Array;
+  /**
+   * Calls getsockopt(2) for each of the values, whose lengths divide `values`, at a new datagram socket in the network namespace with this
+   * path, or in that of this process. The kernel overwrites the values; those that it refuses become zeros. Throws a NativeError if
+   * there is no socket.
+   */
+  readonly socketOptions: (
+    netns: string | undefined,
+    domain: number,
+    level: number,
+    option: number,
+    values: Uint8Array,
+    lengths: Uint32Array,
+  ) => void;
 }
 
 /** Loads the addon. Throws an error with its path if it is missing or was built for another Node version. */

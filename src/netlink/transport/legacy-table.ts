@@ -1,5 +1,4 @@
 import type { IpFamily } from '../../base/ip.ts';
-import { readU16, readU32 } from '../codec/bytes.ts';
 import { loadAddon } from './addon.ts';
 
 /** AF_INET, AF_INET6; SOL_IP, SOL_IPV6; and offsets in struct ipt_entry and ip6t_entry (linux/netfilter_ipv4/ip_tables.h). */
@@ -19,22 +18,27 @@ const ENTRIES = { bytes: 32, first: 40 };
 const COUNTERS_SIZE = 16;
 
 /**
- * Returns a table of iptables-legacy in this network namespace, as the kernel has it, with all counters 0. The kernel may load
- * the table's module. Throws a NativeError: ENOENT if it has no such table, EAGAIN if the table is being changed.
+ * Returns a table of iptables-legacy in this network namespace, as the kernel has it, with all counters 0; undefined if it has no
+ * such table, or if the table is being changed. The kernel may load the table's module.
  */
-export function legacyTable(family: IpFamily, table: string): Uint8Array {
+export function legacyTable(family: IpFamily, table: string): Uint8Array | undefined {
   const { domain, level, nextOffset, counters } = LAYOUT[family];
-  const { socketOption } = loadAddon();
-  const request = Buffer.alloc(INFO.size);
-  request.write(table, 'latin1');
-  const size = readU32(socketOption(domain, level, OPTION.info, request), INFO.bytes);
-  const named = Buffer.alloc(ENTRIES.first + size);
-  named.write(table, 'latin1');
-  named.writeUInt32LE(size, ENTRIES.bytes);
-  const found = socketOption(domain, level, OPTION.entries, named);
+  const read = (option: number, value: Buffer): void => {
+    value.write(table, 'latin1');
+    loadAddon().socketOptions(undefined, domain, level, option, value, Uint32Array.of(value.length));
+  };
+  const info = Buffer.alloc(INFO.size);
+  read(OPTION.info, info);
+  const size = info.readUInt32LE(INFO.bytes);
+  if (size === 0) return undefined;
+  const found = Buffer.alloc(ENTRIES.first + size);
+  found.writeUInt32LE(size, ENTRIES.bytes);
+  read(OPTION.entries, found);
+  // The name, which the kernel leaves if it does not refuse.
+  if (found[0] === 0) return undefined;
   for (let at = ENTRIES.first; at + counters + COUNTERS_SIZE <= found.length;) {
     found.fill(0, at + counters, at + counters + COUNTERS_SIZE);
-    const next = readU16(found, at + nextOffset);
+    const next = found.readUInt16LE(at + nextOffset);
     if (next === 0) break;
     at += next;
   }

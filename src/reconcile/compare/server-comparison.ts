@@ -31,13 +31,16 @@ export async function compareServers(
   yielder: Yielder,
 ): Promise<readonly ServerOp[]> {
   const ids = wanted.map(({ virtualServer }) => virtualServer);
-  return (await diffServers(parts, wanted, await readVirtualServers(parts.kernel, ids), yielder)).ops;
+  const found = await readVirtualServers(parts.kernel, ids);
+  parts.known.note(found);
+  return (await diffServers(parts, wanted, found, yielder)).ops;
 }
 
 /**
  * Like compareServers, but reads only the real servers.
  *
- * @param mayHaveChanged whether the list may be older than the plan: those that differ are then read again
+ * @param mayHaveChanged whether the list may be older than the plan: those that differ are then read again. In a first sync
+ *   it is not, and all are read: some may have tunnels that no plan knows.
  */
 export async function compareListed(
   parts: ServerComparisonParts,
@@ -46,19 +49,43 @@ export async function compareListed(
   mayHaveChanged: boolean,
   yielder: Yielder,
 ): Promise<readonly ServerOp[]> {
-  const present = wanted.flatMap(({ virtualServer }) => listed.get(virtualServerKey(virtualServer)) ?? []);
-  const found = await readRealServers(parts.kernel, present);
+  const found = new Map(mayHaveChanged ? await findConfirmed(parts.kernel, wanted, listed) : []);
+  const present = wanted.flatMap(({ virtualServer }) => {
+    const key = virtualServerKey(virtualServer);
+    return found.has(key) ? [] : (listed.get(key) ?? []);
+  });
+  const read = await readRealServers(parts.kernel, present);
+  parts.known.note(read);
+  for (const [key, each] of read) found.set(key, each);
   const { ops, differing } = await diffServers(parts, wanted, found, yielder);
   return mayHaveChanged && differing.length > 0 ? await compareServers(parts, differing, yielder) : ops;
 }
 
+/** Returns those whose real servers are as wanted, as far as the kernel can tell without a dump of them. */
+async function findConfirmed(
+  kernel: KernelReader,
+  wanted: readonly WantedVirtualServer[],
+  listed: ListedServers,
+): Promise<Map<VirtualServerKey, FoundVirtualServer>> {
+  const lists = wanted.flatMap(({ virtualServer: id, realServers }) => {
+    const virtualServer = listed.get(virtualServerKey(id));
+    return virtualServer === undefined ? [] : [{ virtualServer, realServers }];
+  });
+  const confirmed = await kernel.confirmRealServers(lists);
+  return new Map(
+    lists.flatMap((list) => {
+      const key = virtualServerKey(list.virtualServer);
+      return confirmed.has(key) ? [[key, list] as const] : [];
+    }),
+  );
+}
+
 async function diffServers(
-  { order, ledger, known, clock }: ServerComparisonParts,
+  { order, ledger, clock }: ServerComparisonParts,
   wanted: readonly WantedVirtualServer[],
   found: ReadonlyMap<VirtualServerKey, FoundVirtualServer>,
   yielder: Yielder,
 ): Promise<{ readonly ops: readonly ServerOp[]; readonly differing: readonly WantedVirtualServer[] }> {
-  known.note(found);
   const context = { order, ledger, now: clock.now() };
   const ops: ServerOp[] = [];
   const differing: WantedVirtualServer[] = [];

@@ -691,7 +691,7 @@ describe('a change during a full check', () => {
   function whenReadAgain(kernel: FakeKernel, n: number, act: () => void): () => boolean {
     let left = n;
     afterRead(kernel, (read) => {
-      if (read === 'getRealServers' && --left === 0) act();
+      if (read === 'confirmRealServers' && --left === 0) act();
     });
     return () => left <= 0;
   }
@@ -749,7 +749,7 @@ describe('a change during a full check', () => {
     expect(kinds(reports)).toEqual(['change', 'full']);
     // The batch under way was finished, and no other started: the change read its own virtual server.
     expect(readBefore).toBe(readLater + 1);
-    expect(kernel.calls.get('getRealServers')).toBeGreaterThan(readBefore + 1);
+    expect(kernel.calls.get('confirmRealServers')).toBeGreaterThan(2);
     expect(Object.fromEntries(reports[0]!.operations)).toEqual({ 'add-real-server': 1 });
     expect([total(reports[1]), reports[1]!.drift.length]).toEqual([0, 0]);
     expect((await ipvs(kernel))[`TCP ${clusterIp(250)}:80`]).toHaveLength(3);
@@ -840,7 +840,7 @@ describe('a change during a full check', () => {
     });
     const seen: number[] = [];
     afterRead(kernel, (read) => {
-      if (read === 'getRealServers') seen.push(turns);
+      if (read === 'confirmRealServers') seen.push(turns);
     });
     const clock = jest.spyOn(performance, 'now');
     let now = 0;
