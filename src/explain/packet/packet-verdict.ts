@@ -30,26 +30,20 @@ export function packetVerdict(facts: VerdictFacts): Verdict {
   return { ok: result === 'arrives' && commands.length === 0, result, verdict: `${head} ${text}${may}${differs}` };
 }
 
-function resultOf({ way, endpoints, service, others }: VerdictFacts): { result: PacketReply['result']; text: string } {
-  const chain = way.before.at(-1)?.chain ?? '';
-  const { disposition } = way;
-  if (disposition === 'DROP') {
-    return { result: 'dropped', text: `is dropped by ${chain}: it is not in the source ranges of ${service}` };
-  }
-  if (disposition === 'REJECT') {
-    return { result: 'refused', text: `is refused by ${chain}: no Service has this port of the address` };
-  }
-  const stoppedAt = way.endpoints.find((endpoint) => endpoint.stoppedAt !== undefined)?.stoppedAt;
-  return others.stops ?? undecided(disposition, endpoints, stoppedAt, service);
+interface Result {
+  readonly result: PacketReply['result'];
+  readonly text: string;
 }
 
-function undecided(
-  disposition: Exclude<PacketPath['disposition'], 'DROP' | 'REJECT'>,
-  endpoints: readonly PacketEndpoint[],
-  stoppedAt: string | undefined,
-  service: NamespacedName | undefined,
-): { result: PacketReply['result']; text: string } {
+function resultOf({ way, endpoints, service, others }: VerdictFacts): Result {
+  const chain = way.before.at(-1)?.chain ?? '';
+  const { disposition } = way;
+  if (others.stops !== undefined && disposition !== 'DROP' && disposition !== 'REJECT') return others.stops;
   switch (disposition) {
+    case 'DROP':
+      return { result: 'dropped', text: `is dropped by ${chain}: it is not in the source ranges of ${service}` };
+    case 'REJECT':
+      return { result: 'refused', text: `is refused by ${chain}: no Service has this port of the address` };
     case 'no endpoint':
       return { result: 'refused', text: `is refused: ${service} has no endpoint for it on this node` };
     case 'local':
@@ -57,14 +51,11 @@ function undecided(
     case 'forwarded':
       return { result: 'not served', text: 'reaches no Service: this node sends it on to another host' };
     case 'scheduled':
-      return scheduled(endpoints, stoppedAt);
+      return scheduled(endpoints, way.endpoints.find((endpoint) => endpoint.stoppedAt !== undefined)?.stoppedAt);
   }
 }
 
-function scheduled(
-  endpoints: readonly PacketEndpoint[],
-  stoppedAt: string | undefined,
-): { result: PacketReply['result']; text: string } {
+function scheduled(endpoints: readonly PacketEndpoint[], stoppedAt: string | undefined): Result {
   const answering = endpoints.filter(({ answers }) => answers);
   const [only] = endpoints;
   const which = endpoints.length === 1 && only !== undefined ? only.at : `one of ${endpoints.length} endpoints`;
