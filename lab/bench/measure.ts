@@ -122,6 +122,13 @@ export function measureNamed(measured: readonly Measurement[], name: string): Me
   return found;
 }
 
+/** The same of a row beside kube-proxy, whatever the size of its cluster. */
+export function besideKubeProxy(measured: readonly Measurement[], what: string, mode: string): Measurement {
+  const end = `, beside kube-proxy in ${mode} mode`;
+  const found = measured.find(({ name }) => name.startsWith(`${what} at `) && name.endsWith(end));
+  return found ?? measureNamed(measured, what + end);
+}
+
 /** A table for people, on stderr. */
 export function printTable(all: readonly Measurement[]): void {
   const rows = all.map(({ name, value, p99, unit, baseline, ratio, n, against, target }) => [

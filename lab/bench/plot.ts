@@ -1,6 +1,6 @@
 import { View, parse } from 'vega';
 import { type TopLevelSpec, compile } from 'vega-lite';
-import { type Measurement, measureNamed } from './measure.ts';
+import { type Measurement, besideKubeProxy, measureNamed } from './measure.ts';
 import { quantity } from './report.ts';
 
 /** A picture of some measures: a file of lab/results/plots/. */
@@ -102,16 +102,22 @@ function barPlot(name: string, groups: readonly BarGroup[]): Plot {
 }
 
 /** The measures of a row beside kube-proxy. */
-function besideKubeProxy(mode: string): readonly BarGroup[] {
+function besideKubeProxyPlot(name: string, mode: string): Plot {
   const measures = [
     ['Start to the end of the first sync', 'start to the end of the first sync'],
     ['One endpoint more, from watch event to kernel', 'one endpoint more'],
     ['Resident memory', 'RSS'],
   ] as const;
-  return measures.map(([title, measure]) => ({
-    title: `${title}: 1,000 Services with 10 endpoints each`,
-    measures: [`${measure} at 1000x10, beside kube-proxy in ${mode} mode`],
-  }));
+  const spec = (measured: readonly Measurement[]): TopLevelSpec => {
+    const groups = measures.map(([title, measure]) => {
+      const found = besideKubeProxy(measured, measure, mode);
+      const [, services, endpoints] = / at (\d+)x(\d+), /.exec(found.name) ?? [];
+      const size = `${Number(services).toLocaleString('en')} Services with ${endpoints} endpoints each`;
+      return { title: `${title}: ${size}`, measures: [found.name] };
+    });
+    return barPlot(name, groups).spec(measured);
+  };
+  return { name, spec };
 }
 
 /** The size of a cluster at the end of a measure's name, as `sizeName` writes it. */
@@ -198,9 +204,9 @@ export const PLOTS: readonly Plot[] = [
     },
   ]),
   MEMORY,
-  barPlot('kube-proxy', besideKubeProxy('ipvs')),
-  barPlot('kube-proxy-nftables', besideKubeProxy('nftables')),
-  barPlot('kube-proxy-iptables', besideKubeProxy('iptables')),
+  besideKubeProxyPlot('kube-proxy', 'ipvs'),
+  besideKubeProxyPlot('kube-proxy-nftables', 'nftables'),
+  besideKubeProxyPlot('kube-proxy-iptables', 'iptables'),
 ];
 
 /** The plot as SVG; the same measures give the same text. */

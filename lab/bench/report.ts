@@ -50,7 +50,7 @@ export const HEADLINES: readonly string[] = [
   'first sync 10000x5: whole, over the floor',
   'default/kubernetes usable in a cold start at 20000x1',
   'full check without change, 10000x10: CPU',
-  'event loop held: start and first sync at 10000x5, the daemon as a process',
+  'event loop held: first sync at 10000x5, the daemon as a process in nftables mode',
   'RSS of the daemon in the image, idle',
   'RSS of the daemon at 10000x10',
   'RSS after 50000 changes on the real kernel',

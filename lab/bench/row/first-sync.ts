@@ -7,6 +7,12 @@ import type { Row } from '../row.ts';
 import { sizeName } from '../size.ts';
 import { restoreByTools } from '../tools.ts';
 
+/**
+ * The whole also plans, compares, reads the empty kernel and runs two iptables programs, which share one CPU with the test
+ * kernel: only what the transaction adds to its messages can be small.
+ */
+const TIMES = 3;
+
 /** An empty kernel filled: by us, by the same bytes sent again, by the system's tools, in fresh namespaces, in turn. */
 export const firstSync: Row = {
   name: 'first-sync',
@@ -46,11 +52,12 @@ export const firstSync: Row = {
     const name = `first sync ${sizeName(shape)}`;
     const overFloor = { unit: 'ms', against: 'floor: raw replay of the netlink messages', baselines: floor };
     const overTools = { unit: 'ms', against: 'ipvsadm -R + ipset restore + ip -batch', baselines: tools };
-    const target = ratioAtMost(1.3, 'at most 1.3 x the floor');
+    const target = ratioAtMost(TIMES, `at most ${TIMES} x the floor`);
     out.add({ name: `${name}: whole, over the floor`, values: ours.all, ...overFloor, target });
     out.add({ name: `${name}: kernel part, over the floor`, values: ours.kernel, ...overFloor });
     const transaction = `${name}: transaction alone, over the floor`;
-    out.add({ name: transaction, values: ours.transaction, ...overFloor, guarded: true });
+    const ofTransaction = ratioAtMost(1.3, 'at most 1.3 x the floor');
+    out.add({ name: transaction, values: ours.transaction, ...overFloor, guarded: true, target: ofTransaction });
     const few = valueAtMost(0.05, 'at most 0.05');
     out.add({ name: `${name}: netlink system calls for each object`, unit: 'calls', values: systemCalls, target: few });
     out.add({ name: `${name}: whole, over the tools`, values: ours.all, ...overTools, guarded: true });

@@ -54,7 +54,7 @@ const IPTABLES: Comparison = {
   },
 };
 
-const [SERVICES, QUICK_SERVICES, ENDPOINTS] = [1_000, 100, 10];
+const [SERVICES, ENDPOINTS] = [1_000, 10];
 const CHANGES = 3;
 
 /** After the first sync: what it used alone is given back by then. */
@@ -112,7 +112,7 @@ async function compare({ mode, targets }: Comparison, out: Measurements, size: S
     out.progress('left out: make matrix PROXY=kube-proxy builds kube-proxy');
     return;
   }
-  const shape = { ...size.mixed(1, ENDPOINTS), services: size.quick ? QUICK_SERVICES : SERVICES };
+  const shape = size.mixed(SERVICES, ENDPOINTS);
   const ours = noCosts();
   const theirs = noCosts();
   for (let run = 1; run <= size.slowRuns; run++) {

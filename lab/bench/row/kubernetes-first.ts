@@ -32,11 +32,10 @@ export const kubernetesFirst: Row = {
       bare.push(await node.bareStart());
     }
     const name = `default/kubernetes usable in a cold start at ${sizeName(shape)}`;
-    const against = 'the whole: start to initial sync complete';
-    out.add({ name, unit: 'ms', values: usable, against, baselines: whole });
     const target = ratioAtMost(4, 'at most 4 x an empty Node');
-    const beside = `${name}, beside an empty Node`;
-    out.add({ name: beside, unit: 'ms', values: usable, against: 'node -e 0', baselines: bare, target });
+    out.add({ name, unit: 'ms', values: usable, against: 'node -e 0', baselines: bare, target });
+    const against = 'the whole: start to initial sync complete';
+    out.add({ name: `${name}, of the whole`, unit: 'ms', values: usable, against, baselines: whole });
   },
 };
 
