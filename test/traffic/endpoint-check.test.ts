@@ -248,6 +248,7 @@ test.each(['0', '1'])(
       };
       await until('it is silent', isSilent, 15_000);
       await until('the client is served again', async () => (await reused()).ok, 10_000);
+      expect(await connectFor(1_000)).toMatchObject({ failed: 0 });
     } finally {
       await node.exec(['sysctl', '-qw', `${sysctl}=${before}`]);
     }
