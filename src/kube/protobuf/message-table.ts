@@ -36,9 +36,7 @@ export interface Message<D> extends Kind<D> {
 export function message<const F extends Fields>(name: string, numbered: F): Message<Draft<F>> {
   const fields: (Fields[number] | undefined)[] = [];
   for (const [number, field] of Object.entries(numbered)) fields[Number(number)] = field;
-  // All drafts are copies of one object, so that they have the same hidden class.
-  const nothing = Object.fromEntries(Object.values(numbered).map(([field]) => [field, undefined])) as Draft<F>;
-  const table = { name, empty: () => ({ ...nothing }), fields: Array.from(fields) };
+  const table = { name, empty: () => ({}) as Draft<F>, fields: Array.from(fields) };
   return {
     ...table,
     wireType: WIRE.length,
