@@ -17,11 +17,18 @@ function hooks(...values: readonly string[]): readonly KubeObject[] {
 
 const kindsOf = (objects: readonly KubeObject[]): string[] => objects.map(({ kind }) => kind).toSorted();
 
-interface TestPod extends KubeObject {
+interface Job extends KubeObject {
   readonly spec: {
-    readonly containers: readonly [
-      { readonly args: readonly [string]; readonly env: readonly { readonly name: string; readonly value: string }[] },
-    ];
+    readonly template: {
+      readonly spec: {
+        readonly containers: readonly [
+          {
+            readonly args: readonly [string];
+            readonly env: readonly { readonly name: string; readonly value: string }[];
+          },
+        ];
+      };
+    };
   };
 }
 
@@ -34,14 +41,14 @@ const podOf = (node: string, isReady: boolean, hostIP = '127.0.0.1'): object => 
 function checks(): void {
   test('is no part of the release, and asks in the Pod network of each node that has a proxy', () => {
     const objects = hooks('nodeSelector.proxy=ours');
-    expect(kindsOf(objects)).toEqual(['DaemonSet', 'Pod', 'Role', 'RoleBinding', 'Service', 'ServiceAccount']);
+    expect(kindsOf(objects)).toEqual(['DaemonSet', 'Job', 'Role', 'RoleBinding', 'Service', 'ServiceAccount']);
     for (const { kind, metadata } of objects) {
       expect(metadata).toMatchObject({
         annotations: {
           'helm.sh/hook': 'test',
           'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
-          // helm waits for the Pod, and the Pod for the others.
-          'helm.sh/hook-weight': kind === 'Pod' ? '1' : '0',
+          // helm waits for the Job, and the Job for the others.
+          'helm.sh/hook-weight': kind === 'Job' ? '1' : '0',
         },
       });
     }
@@ -76,7 +83,7 @@ function checks(): void {
     expect(kindsOf(hooks('helmTest.nodePort=false'))).not.toContain('Service');
   });
 
-  describe('its Pod', () => {
+  describe('its Job', () => {
     const NAMESPACE = '/api/v1/namespaces/kube-system';
     let folder: string;
     let server: http.Server;
@@ -111,8 +118,8 @@ function checks(): void {
     });
 
     async function ended(): Promise<Ended> {
-      const { spec } = hooks().find(({ kind }) => kind === 'Pod') as TestPod;
-      const [{ args, env }] = spec.containers;
+      const { spec } = hooks().find(({ kind }) => kind === 'Job') as Job;
+      const [{ args, env }] = spec.template.spec.containers;
       const script = args[0].replaceAll('https://', 'http://').replace('2_000', '10');
       return await runToEnd([process.execPath, '--eval', script], {
         env: {
