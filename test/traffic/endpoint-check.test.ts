@@ -214,13 +214,15 @@ test('a client with session affinity gets another endpoint; a restart keeps the 
 
 test('packets of an open connection alone tell that an endpoint is silent; the connection goes on when it answers', async () => {
   await untilKnown(PODS.length);
-  const held = (await holdEach()).get('pod-0-1');
+  const each = await holdEach();
+  const held = each.get('pod-0-1');
   await silence(1);
   const answer = held?.ask(60_000);
   await until('it is silent', async () => (await weights()) === '1 0 1', 15_000);
   await hear(1);
   expect(await answer).toMatchObject({ ok: true, answeredBy: 'pod-0-1' });
   await until('the endpoint is used again', async () => (await weights()) === '1 1 1', BACK_MS);
+  for (const connection of each.values()) await connection.close();
 });
 
 /**
@@ -237,7 +239,8 @@ test.each(['0', '1'])(
       await untilKnown(PODS.length);
       const sourcePort = 40_000 + Number(mode);
       const reused = () => client.probeTcp(VIP, SERVICE_PORT, { sourcePort, timeoutMs: 300 });
-      const first = await client.probeTcp(VIP, SERVICE_PORT, { sourcePort });
+      // With a reset, the port is free at once.
+      const first = await client.probeTcp(VIP, SERVICE_PORT, { sourcePort, reset: true });
       if (!first.ok) throw new Error(first.code);
       const pod = Number(first.answeredBy.at(-1));
       await silence(pod);
