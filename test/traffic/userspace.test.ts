@@ -197,6 +197,9 @@ describe('userspace mode', () => {
   test('a daemon that stops leaves rules that serve until the next one starts, and waits for its connections', async () => {
     const { v4 } = WEB.clusterIp;
     const held = await bed.pod(0, 2).hold(v4, SERVICE_PORT);
+    // The kernel remembers that its datagrams go to the engine.
+    const flow = (): Promise<ProbeResult> => bed.pod(0, 2).probeUdp(v4, SERVICE_PORT, { sourcePort: 5_353 });
+    expect(await flow()).toMatchObject({ ok: true });
     daemon.signal('SIGTERM');
     await daemon.waitForOutput(/rules serve new connections/, patient(10_000));
     expect(await held.ask()).toEqual(held.first);
@@ -204,6 +207,7 @@ describe('userspace mode', () => {
     // Long before it would end connections.
     await daemon.ended(patient(5_000));
     expect(daemon.exit).toBe(0);
+    expect(await flow()).toMatchObject({ ok: true });
     for (const [host, address] of [
       [bed.pod(0, 2), v4],
       // The Pod may be its own server.

@@ -19,7 +19,7 @@ const MOST_COUNT = 1_000_000;
 export const TOP: Command = {
   usage: '[options]',
   summary:
-    'the traffic of each Service now, from the counters of IPVS. On a terminal, refreshes until q or Ctrl-C is ' +
+    'the traffic of each Service now, from the counters of IPVS or of userspace mode. On a terminal, refreshes until q or Ctrl-C is ' +
     'pressed; else reads twice, an interval apart, and ends',
   options: {
     by: { hint: BY.join('|'), help: 'what a row is about; service by default', choices: BY },

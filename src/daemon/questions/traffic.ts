@@ -21,7 +21,7 @@ export interface TrafficParts {
 /** Bounds the reply. */
 const MOST_ROWS = 5_000;
 
-/** Reads the counters of IPVS. */
+/** Reads the counters of IPVS, or of the userspace engine. */
 export async function trafficReply(parts: TrafficParts): Promise<TrafficReply> {
   const { node, by, namespace, kernel, clock, ownerOf } = parts;
   const all = await kernel.getVirtualServers();
