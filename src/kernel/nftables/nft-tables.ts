@@ -1,5 +1,5 @@
 import { constants } from 'node:os';
-import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
+import type { IpFamily } from '../../base/ip.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { nftTable } from '../../state/nft-table.ts';
 import type { Op } from '../../state/op.ts';
@@ -13,7 +13,6 @@ import { TABLE_OWNED } from '../kernel-error.ts';
 import type { ExpectedServers } from '../kernel.ts';
 import { MOST_ELEMENTS, type NftMessage } from './port/nft-message.ts';
 import type { ElementOf, NftRefusal } from './port/nft-port.ts';
-import type { ModeObserver } from '../mode-observer.ts';
 import { type ServiceParts, type SharedChains, hasOwnList, serviceParts } from './objects/service-objects.ts';
 import { type AppliedOps, type ServiceState, applyServiceOps } from '../service-ops.ts';
 import { ENDPOINTS, LISTS, SHARED_ENDPOINTS } from './objects/sets.ts';
@@ -73,14 +72,6 @@ export class NftTables {
       if (stoppedBy !== undefined) stopped ??= whyStopped(family, stoppedBy);
     }
     return { failures, ...(stopped !== undefined && { stopped }) };
-  }
-
-  /** If it cannot be read which leftovers are in use again, they stay. */
-  async removeLeftovers(observer: Pick<ModeObserver, 'cleanUpFailed'>): Promise<void> {
-    for (const family of IP_FAMILIES) {
-      const view = this.#viewOf(family);
-      if (!(await view.leftovers.remove(view).catch(() => false))) observer.cleanUpFailed(family);
-    }
   }
 
   /** A virtual server that is refused alone is written whole, whatever the table has of it. */

@@ -26,7 +26,6 @@ import { type ModeObserver, NO_MODE_OBSERVER } from '../mode-observer.ts';
 import { readOnlyKernel } from '../kernel-reader.ts';
 import { requireExpressions } from './expression-probe.ts';
 import { contents } from './objects/base-chains.ts';
-import { LeftoverRemoval } from './leftover-removal.ts';
 import { NftLink } from './port/nft-link.ts';
 import { messageText } from './preview/message-text.ts';
 import { previewOf } from './nft-preview.ts';
@@ -82,12 +81,6 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
   readonly #turns = new Turns();
   #onStateLost: (reason: string) => void = () => undefined;
   readonly #tables = new NftTables((family) => this.#view(family));
-  readonly #leftovers = new LeftoverRemoval({
-    // A process that only reads deletes nothing.
-    isNeeded: () => [...this.#views].some(([family, { leftovers }]) => this.#served.has(family) && !leftovers.isEmpty),
-    remove: () => this.#turns.run(() => this.#tables.removeLeftovers(this.#observer)),
-  });
-
   constructor(node: NodeKernel, port?: NftPort, observer = NO_MODE_OBSERVER) {
     super(node);
     this.#observer = observer;
@@ -104,7 +97,7 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
 
   /**
    * Creates the tables if they are missing. A table of another program that exists at the start is taken over later; one
-   * that appears in the place of ours, because that program runs beside this one, is deleted.
+   * that appears in the place of ours, because that program runs beside this one, is deleted. Deletes the leftovers of changes.
    */
   async ensureDevice(): Promise<{ readonly made: boolean }> {
     return await withKernelError('ensureDevice', async () => {
@@ -118,8 +111,18 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
         }
       }
       for (const error of errors) throw error;
+      await this.#removeLeftovers();
       return { made };
     });
+  }
+
+  /** A process that only reads deletes nothing. If it cannot be read which leftovers are in use again, they stay. */
+  async #removeLeftovers(): Promise<void> {
+    for (const [family, view] of this.#views) {
+      if (!this.#served.has(family) || view.leftovers.isEmpty) continue;
+      const isDone = await this.#turns.run(() => view.leftovers.remove(view)).catch(() => false);
+      if (!isDone) this.#observer.cleanUpFailed(family);
+    }
   }
 
   /** Returns whether it created the table. */
@@ -162,13 +165,11 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
     } catch (error) {
       const failures = refusalsOf([...now], error).map((refusal) => failureOf(refusal.item, refusal));
       return { failures, stopped: errorText(error) };
-    } finally {
-      this.#leftovers.restart();
     }
   }
 
   override async close(): Promise<void> {
-    await this.#leftovers.close();
+    await this.#removeLeftovers();
     await super.close();
   }
 
@@ -178,7 +179,6 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
       for (const family of this.#readable(without)) {
         for (const server of await listServers(this.#view(family))) found.push(server);
       }
-      this.#leftovers.start();
       return found;
     });
   }
@@ -202,7 +202,6 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
           found.set(key, state.endpoints.map(realServerOf));
         }
       }
-      this.#leftovers.start();
       return found;
     });
   }

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { IpFamily } from '../../../../src/base/ip.ts';
 import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
@@ -27,7 +27,6 @@ let kernel: Kernel;
 let refused: string[];
 let failed: IpFamily[];
 beforeEach(async () => {
-  jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'performance'] });
   table = new FakeNftTable();
   refused = [];
   failed = [];
@@ -44,7 +43,6 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await kernel.close();
-  jest.useRealTimers();
 });
 
 /** Returns the transactions. */
@@ -54,10 +52,9 @@ async function apply(...ops: readonly Op[]): Promise<readonly (readonly NftMessa
   return table.committed.slice(before);
 }
 
-async function aSecondLater(): Promise<void> {
-  await jest.advanceTimersByTimeAsync(1_000);
-  // It waits for its turn.
-  await kernel.apply(new Transaction([]));
+/** A full check begins with the device. */
+async function atFullCheck(): Promise<void> {
+  expect(await kernel.ensureDevice()).toEqual({ made: false });
 }
 
 const add = (id: VirtualServer, ...servers: typeof SERVERS): readonly Op[] => [
@@ -73,12 +70,12 @@ const kinds = (transactions: readonly (readonly NftMessage[])[]): readonly (read
   transactions.map((messages) => [...new Set(messages.map(({ kind }) => kind))]);
 
 describe('what a packet may need that came before a change', () => {
-  test('an endpoint beyond the number is deleted a second later', async () => {
+  test('an endpoint beyond the number is deleted by the next full check', async () => {
     await apply(...add(WEB, ...SERVERS.slice(0, 2)));
     await apply(remove(WEB, 1));
     expect(endpoints()).toBe(2);
     expect([...(await kernel.getRealServers([WEB])).values()].flat()).toHaveLength(1);
-    await aSecondLater();
+    await atFullCheck();
     expect(endpoints()).toBe(1);
     expect(refused).toEqual([]);
   });
@@ -87,11 +84,10 @@ describe('what a packet may need that came before a change', () => {
     await apply(...add(WEB, ...SERVERS.slice(0, 2)));
     await apply(remove(WEB, 1));
     table.refuse = () => 'EBUSY';
-    await aSecondLater();
+    await atFullCheck();
     expect([endpoints(), failed]).toEqual([2, [4]]);
     table.refuse = () => undefined;
-    await jest.advanceTimersByTimeAsync(2_000);
-    await kernel.apply(new Transaction([]));
+    await atFullCheck();
     expect([endpoints(), failed]).toEqual([1, [4]]);
   });
 
@@ -103,7 +99,7 @@ describe('what a packet may need that came before a change', () => {
       SERVERS[0]!.address,
       SERVERS[2]!.address,
     ]);
-    await aSecondLater();
+    await atFullCheck();
     expect(endpoints()).toBe(2);
     expect(refused).toEqual([]);
   });
@@ -126,7 +122,7 @@ describe('what a packet may need that came before a change', () => {
     ]);
     // It is no difference.
     expect(await kernel.compareRules(RULES)).toMatchObject({ missing: [] });
-    await aSecondLater();
+    await atFullCheck();
     expect([named(/^service-.*-of-/), named(/^endpoints-/), named(/^endpoint-/), named(/^clients-/)]).toEqual([
       1, 1, 2, 2,
     ]);
@@ -144,12 +140,12 @@ describe('what a packet may need that came before a change', () => {
   test('what another virtual server uses stays', async () => {
     await apply(...STICKY.flatMap((id) => add(id, ...SERVERS)));
     await apply(remove(STICKY[0]!, 0));
-    await aSecondLater();
+    await atFullCheck();
     expect([named(/^service-.*-of-/), named(/^endpoints-/), named(/^endpoint-/), named(/^clients-/)]).toEqual([
       2, 2, 3, 3,
     ]);
     await apply({ kind: 'delete-virtual-server', id: STICKY[1]! });
-    await aSecondLater();
+    await atFullCheck();
     expect([named(/^service-.*-of-/), named(/^endpoints-/), named(/^endpoint-/), named(/^clients-/)]).toEqual([
       1, 1, 2, 2,
     ]);
@@ -172,24 +168,22 @@ describe('what a packet may need that came before a change', () => {
     await apply(...add(WEB, ...SERVERS.slice(0, 2)));
     await apply(remove(WEB, 1));
     const end = disturb();
-    await jest.advanceTimersByTimeAsync(1_000);
+    await atFullCheck();
     expect(endpoints()).toBe(2);
     end();
     await apply({ kind: 'add-virtual-server', virtualServer: STICKY[0]! });
     expect(endpoints()).toBe(1);
   });
 
-  test('or is tried again, after twice the time each', async () => {
+  test('or until the next full check', async () => {
     await apply(...add(WEB, ...SERVERS.slice(0, 2)), ...STICKY.flatMap((id) => add(id, SERVERS[0]!)));
     await apply(remove(WEB, 1), ...STICKY.map((id): Op => ({ kind: 'delete-virtual-server', id })));
     const end = disturb();
-    await jest.advanceTimersByTimeAsync(1_000 + 2_000);
+    await atFullCheck();
     end();
-    await jest.advanceTimersByTimeAsync(3_900);
     expect([endpoints(), named(/^endpoint-/)]).toEqual([2, 1]);
-    await jest.advanceTimersByTimeAsync(200);
+    await atFullCheck();
     expect([endpoints(), named(/^endpoint-/)]).toEqual([1, 0]);
-    expect(jest.getTimerCount()).toBe(0);
   });
 
   test('one that is left twice is deleted once', async () => {
@@ -200,7 +194,7 @@ describe('what a packet may need that came before a change', () => {
     await apply(remove(WEB, 1));
     end();
     refused.length = 0;
-    await aSecondLater();
+    await atFullCheck();
     expect(endpoints()).toBe(1);
     expect(refused).toEqual([]);
   });
@@ -209,10 +203,10 @@ describe('what a packet may need that came before a change', () => {
     await apply(...add(WEB, ...SERVERS.slice(0, 2)));
     await apply(remove(WEB, 1));
     table.refuse = () => 'ENOMEM';
-    await aSecondLater();
+    await atFullCheck();
     expect(endpoints()).toBe(2);
     table.refuse = () => undefined;
-    await jest.advanceTimersByTimeAsync(2_000);
+    await atFullCheck();
     expect(endpoints()).toBe(1);
   });
 
@@ -220,7 +214,7 @@ describe('what a packet may need that came before a change', () => {
     await apply(...add(WEB, ...SERVERS.slice(0, 2)), ...STICKY.flatMap((id) => add(id, SERVERS[0]!)));
     await apply(remove(WEB, 1), ...STICKY.map((id): Op => ({ kind: 'delete-virtual-server', id })));
     table.refuse = (messages) => (messages.some(({ kind }) => kind === 'delete-chain') ? 'EBUSY' : undefined);
-    await aSecondLater();
+    await atFullCheck();
     expect(endpoints()).toBe(1);
   });
 
@@ -230,7 +224,6 @@ describe('what a packet may need that came before a change', () => {
     expect([endpoints(), named(/^service-.*-of-/)]).toEqual([6, 2]);
     await kernel.close();
     expect([endpoints(), named(/^service-.*-of-/)]).toEqual([4, 1]);
-    expect(jest.getTimerCount()).toBe(0);
     expect(refused).toEqual([]);
   });
 });
@@ -278,7 +271,7 @@ describe('endpoints that a process left when it was killed', () => {
     });
     await restart();
     await readAll();
-    await aSecondLater();
+    await atFullCheck();
     expect(endpoints()).toBe(n);
     expect(refused).toEqual([]);
   });
@@ -290,7 +283,6 @@ describe('endpoints that a process left when it was killed', () => {
     await reader.getRealServers(found);
     const before = table.committed.length;
     await reader.close();
-    await jest.advanceTimersByTimeAsync(500);
     expect(table.committed).toHaveLength(before);
   });
 
@@ -303,10 +295,10 @@ describe('endpoints that a process left when it was killed', () => {
     });
     await restart();
     await readAll();
-    await aSecondLater();
+    await atFullCheck();
     expect(endpoints()).toBe(3 + OTHERS.length);
     await apply({ kind: 'edit-virtual-server', virtualServer: WEB }, ...add(WEB, SERVERS[0]!).slice(1));
-    await aSecondLater();
+    await atFullCheck();
     expect(endpoints()).toBe(1 + OTHERS.length);
   });
 });
