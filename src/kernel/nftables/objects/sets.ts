@@ -128,6 +128,8 @@ export function affinityMap(name: string): SetDefinition {
 
 /** Prefix of the sets of clients. */
 export const CLIENTS = 'clients-';
+/** Made once: a change of a large Service with session affinity defines thousands of these sets. */
+const NOTES_OF_CLIENTS = setNotes({ comment: 'clients of this endpoint', concatenated: true });
 
 /**
  * The clients of one endpoint with session affinity, with the service port that each uses. Rules add them. A set without a
@@ -141,7 +143,7 @@ export function affinitySet(name: string, timeoutSeconds: number, family: IpFami
     keyType: concatenation(...serviceTypes(family), addressType(family)),
     keyLength: serviceKeyLength(family) + addressLength(family),
     timeout: timeoutSeconds * 1_000,
-    userData: setNotes({ comment: 'clients of this endpoint', concatenated: true }),
+    userData: NOTES_OF_CLIENTS,
   };
 }
 
