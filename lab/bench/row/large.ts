@@ -94,9 +94,12 @@ async function measure(mode: BenchMode, each: Large, out: Measurements, size: Si
   const firstSync = await timed(() => driver.take(listedEvents(shape)));
   driver.takeOps();
   const changes: number[] = [];
+  const processor: number[] = [];
   for (let change = 0; change < CHANGES; change++) {
     const event = change % 2 === 0 ? each.grown(shape) : each.shrunk(shape);
+    const used = process.cpuUsage();
     changes.push(await timed(() => driver.take([event])));
+    processor.push(processorSince(used));
     if (driver.takeOps().length === 0) throw new Error('the change has changed nothing');
   }
   const fullCheck = await timed(() => driver.fullCheck());
@@ -105,8 +108,15 @@ async function measure(mode: BenchMode, each: Large, out: Measurements, size: Si
   await driver.reconciler.stop();
   out.add({ name: `${name}: first sync`, unit: 'ms', values: [firstSync] });
   out.add({ name: `${name}: ${each.changeName}`, unit: 'ms', values: changes });
+  out.add({ name: `${name}: ${each.changeName}, CPU time`, unit: 'ms', values: processor });
   out.add({ name: `${name}: full check, which finds all of it`, unit: 'ms', values: [fullCheck] });
   out.add({ name: `${name}: RSS of the daemon`, unit: 'MiB', values: [await residentAt(mode, shape, each.addresses)] });
+}
+
+/** Milliseconds of all threads: the kernel's part of a change is in them. */
+function processorSince(before: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1_000;
 }
 
 async function residentAt(mode: BenchMode, shape: ClusterShape, addresses: Large['addresses']): Promise<number> {
@@ -132,6 +142,7 @@ async function measureFlows(mode: BenchMode, out: Measurements, size: Size): Pro
   await driver.take(listedEvents(shape));
   const flows = await UdpFlows.prepare(node);
   const took: number[] = [];
+  const processor: number[] = [];
   for (let run = 1; run <= size.slowRuns; run++) {
     out.progress(`${name}, run ${run} of ${size.slowRuns}`);
     await driver.take([scaledEvent(0, shape, shape.endpoints)]);
@@ -139,11 +150,14 @@ async function measureFlows(mode: BenchMode, out: Measurements, size: Size): Pro
     const before = await flows.counts();
     const going = before.get(flows.lastEndpoint(shape)) ?? 0;
     if (going === 0) throw new Error('no flow goes to the endpoint');
+    const used = process.cpuUsage();
     took.push(await timed(() => driver.take([scaledEvent(0, shape, shape.endpoints - 1)])));
+    processor.push(processorSince(used));
     const after = await flows.counts();
     if (after.has(flows.lastEndpoint(shape))) throw new Error('flows to the endpoint are left');
     out.progress(`${going} flows were deleted`);
   }
   await driver.reconciler.stop();
   out.add({ name: `${name}: one of 10 endpoints goes, with its flows`, unit: 'ms', values: took });
+  out.add({ name: `${name}: one of 10 endpoints goes, with its flows, CPU time`, unit: 'ms', values: processor });
 }
