@@ -29,6 +29,7 @@ import { pipeline } from './row/pipeline.ts';
 import { processes } from './row/processes.ts';
 import { scale } from './row/scale.ts';
 import { start } from './row/start.ts';
+import { userspaceEngine, userspaceEngineKernel } from './row/userspace-engine.ts';
 import { watchLatency } from './row/watch-latency.ts';
 import { makeSize } from './size.ts';
 
@@ -69,6 +70,8 @@ const ROWS: readonly Row[] = [
   fleet,
   kubeProxyNftables,
   kubeProxyIptables,
+  userspaceEngine,
+  userspaceEngineKernel,
 ];
 
 /** lab/kernel/run.sh says what kernel it found. */
