@@ -23,12 +23,52 @@ const WEB: ServiceShape = {
 };
 const TAKEN: ServiceShape = { ...WEB, name: 'taken', clusterIp: clusterAddress(2), nodePort: TAKEN_PORT };
 
+/** A registry with one blob, and a server at the far end of a tunnel, which sends back what it gets. */
+const REGISTRY: ServiceShape = service('registry', 3, 30_502, 8_090);
+const TUNNEL: ServiceShape = service('tunnel', 4, 30_503, 8_091);
+const BLOB_BYTES = 32 * 1024 * 1024;
+const SERVERS = `
+import http.server, os, socketserver, tempfile, threading
+os.chdir(tempfile.mkdtemp())
+open('blob', 'wb').write(b'layer' * (${BLOB_BYTES} // 5))
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        while data := self.request.recv(65536):
+            self.request.sendall(data)
+class Server(http.server.ThreadingHTTPServer):
+    address_family = 10
+http.server.SimpleHTTPRequestHandler.protocol_version = 'HTTP/1.1'
+threading.Thread(target=Server(('::', 8091), Echo).serve_forever).start()
+web = Server(('::', 8090), http.server.SimpleHTTPRequestHandler)
+print('begun', flush=True)
+web.serve_forever()
+`;
+/** Sends in both directions at once, ends its own one, and counts what comes back. */
+const STREAM = `
+import socket, sys, threading
+peer = socket.create_connection((sys.argv[1], ${TUNNEL.nodePort}))
+def send():
+    for _ in range(256):
+        peer.sendall(bytes(65536))
+    peer.shutdown(socket.SHUT_WR)
+threading.Thread(target=send).start()
+count = 0
+while data := peer.recv(65536):
+    count += len(data)
+print(count)
+`;
+
 /** Rules serve 127.0.0.1 in iptables mode; elsewhere the engine does. */
-const ENGINE_PORTS = TEST_MODE === 'iptables' ? 2 : 4;
+const ENGINE_PORTS = TEST_MODE === 'iptables' ? 4 : 8;
 
 const PLACES = (['tcp', 'udp'] as const).flatMap((protocol) =>
   ['127.0.0.1', '::1'].map((address) => ({ protocol, address })),
 );
+
+function service(name: string, index: number, nodePort: number, targetPort: number): ServiceShape {
+  const endpoints = [{ addresses: podAddress(0, 0), node: 0 }];
+  return { name, clusterIp: clusterAddress(index), nodePort, targetPort, endpoints };
+}
 
 /** Node ports at localhost, where nodePortAddresses asks for them. */
 describe('node ports at localhost', () => {
@@ -41,11 +81,14 @@ describe('node ports at localhost', () => {
     directory = await ManifestDirectory.create();
     await directory.write('nodes', nodeObjects(1));
     await directory.write('web', serviceObjects(WEB));
+    await directory.write('uses', [...serviceObjects(REGISTRY), ...serviceObjects(TUNNEL)]);
     bed = await Bed.create({ nodes: 1, podsPerNode: 2, clients: 1 });
     node = bed.node(0);
     await Promise.all(
       [0, 1].flatMap((index) => [bed.pod(0, index).serveTcp(POD_PORT), bed.pod(0, index).serveUdp(POD_PORT)]),
     );
+    const servers = await bed.pod(0, 0).spawn(['python3', '-c', SERVERS]);
+    await servers.waitForOutput(/begun/, 30_000);
     daemon = await startDaemon(node, [
       `--manifests=${directory.path}`,
       '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
@@ -82,6 +125,25 @@ describe('node ports at localhost', () => {
   test.each(PLACES)('$protocol at $address reaches each endpoint', async ({ protocol, address }) => {
     await eventually(async () => expect(await answerers(protocol, address)).toEqual(new Set(['pod-0-0', 'pod-0-1'])));
   });
+
+  test.each(['127.0.0.1', '[::1]'])(
+    'a blob of a registry at %s arrives whole, after a check, on one connection',
+    async (host) => {
+      const at = `http://${host}:${REGISTRY.nodePort}`;
+      const print = '%{http_code} %{num_connects} %{size_download}\\n';
+      const curl = ['curl', '-gsS', '-m', '60', '-w', print, '-o', '/dev/null', '-I', `${at}/blob`];
+      const { stdout } = await node.exec([...curl, '--next', ...curl.slice(1, 7), '/dev/null', `${at}/blob`]);
+      expect(stdout).toBe(`200 1 0\n200 0 ${BLOB_BYTES - (BLOB_BYTES % 5)}\n`);
+    },
+  );
+
+  test.each(['127.0.0.1', '::1'])(
+    'a tunnel to %s carries both directions at once, and each ends by itself',
+    async (host) => {
+      const { stdout } = await node.exec(['python3', '-c', STREAM, host]);
+      expect(Number(stdout)).toBe(16 * 1024 * 1024);
+    },
+  );
 
   test('the node port at the address of the node still works', async () => {
     const result = await bed.client(0).probeTcp(node.addresses.v4, NODE_PORT);
