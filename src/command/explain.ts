@@ -111,14 +111,16 @@ function annotationText({ name, value, from, inForce }: AnnotationReply): string
   return `${by}: ${name} ${JSON.stringify(value)}: ${inForce ? 'in force' : 'not in force'}`;
 }
 
+/** A shell needs lines of input, and the end of these, as they are. */
+function linesOf(command: string): readonly string[] {
+  const lines = command.split('\n');
+  return lines.length === 1 ? [`    ${command}`] : lines;
+}
+
 function setLines({ set, does, count, first, commands }: SetReply): string[] {
   const more = count - first.length;
   const entries = [...first, ...(more === 0 ? [] : [`and ${more} more`])].join(' ');
-  return [
-    ...aligned([[`${set}: ${does}`]]),
-    ...aligned([[entries]], 4),
-    ...commands.map((command) => `    ${command}`),
-  ];
+  return [...aligned([[`${set}: ${does}`]]), ...aligned([[entries]], 4), ...commands.flatMap(linesOf)];
 }
 
 function settingsText(settings: NonNullable<ServiceReply['settings']>): string {
@@ -136,7 +138,7 @@ function portLines({ name, protocol, port, addresses, endpoints, counters, udpFl
     '',
     `port ${name === '' ? '' : `${name} `}${port}/${protocol}`,
     ...aligned(addresses.map(addressRow)),
-    ...addresses.flatMap(({ commands }) => commands.map((command) => `    ${command}`)),
+    ...addresses.flatMap(({ commands }) => commands.flatMap(linesOf)),
     ...notes.flatMap((note) => wrapped(`  note: ${note}`)),
     ...aligned(endpoints.map(endpointRow)),
     ...counterLines(counters),

@@ -34,7 +34,7 @@ export function packetLines({
     ...section('chains of nf_tables of other programs, not looked into', aligned(otherChains.map((chain) => [chain]))),
     ...section(
       'commands that bring the kernel to the plan',
-      commands.map((command) => `  ${command}`),
+      commands.flatMap((command) => (command.includes('\n') ? command.split('\n') : [`  ${command}`])),
     ),
     '',
     ...wrapped(`looked at ${lookedAt}`),

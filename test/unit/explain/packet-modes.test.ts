@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { parseCidr } from '../../../src/base/cidr.ts';
+import { serviceLines } from '../../../src/command/explain.ts';
 import type { PacketReply, ServiceReply } from '../../../src/explain/replies.ts';
 import { parseWithPolicies } from '../../../src/kernel/iptables/chain-policies.ts';
 import type { Op } from '../../../src/state/op.ts';
@@ -174,7 +175,10 @@ describe.each(['nftables', 'iptables'] as const)('%s mode: a translated packet m
         ...sets.map((set): Op => ({ kind: 'delete-entry', set, entry })),
       ]),
     );
-    const { verdict, ports, sets: said } = await explain('web');
+    const reply = await explain('web');
+    const { verdict, ports, sets: said } = reply;
+    // A shell can run what is printed.
+    expect(serviceLines(reply)).toContain(mode === 'nftables' ? 'END' : 'COMMIT');
     expect(verdict).toContain('the kernel differs from the plan at 10.96.0.10:80 (1 command in all)');
     const [cluster, balancer] = ports[0]?.addresses ?? [];
     expect(cluster?.commands.join('\n')).toMatch(
