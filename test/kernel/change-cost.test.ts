@@ -3,6 +3,7 @@ import { patient } from '../bed/patience.ts';
 import { LinuxBed } from '../contract/linux-bed.ts';
 import { LargeService, sliceApplied } from '../support/large-service.ts';
 import { listed } from '../support/objects.ts';
+import { Transaction } from '../../src/state/transaction.ts';
 import { Reconciling } from '../support/reconciling.ts';
 
 jest.setTimeout(patient(300_000));
@@ -39,4 +40,31 @@ test('in ipvs mode, an endpoint of 100 ports costs the same whether there are 50
   const few = await costs(50);
   expect(few.map(({ messages }) => messages)).toEqual([PORTS, PORTS, 2 * PORTS]);
   expect(await costs(500)).toEqual(few);
+});
+
+test('in ipvs mode, a full check dumps only the lists of IPv4 real servers that are not as planned', async () => {
+  await using bed = await LinuxBed.make();
+  await bed.kernel.prepare();
+  const run = new Reconciling(bed.kernel);
+  const large = new LargeService(PORTS);
+  await run.settle(...listed([large.service], [large.slice(2)]));
+  const check = async () => {
+    const before = bed.kernel.counters.netlinkMessages;
+    const report = await run.pass(30_000);
+    expect(report).toMatchObject({ kind: 'full', ok: true });
+    return { messages: bed.kernel.counters.netlinkMessages - before, drift: report.drift.length };
+  };
+  const unchanged = await check();
+  expect(unchanged.drift).toBe(0);
+  expect(unchanged.messages).toBeLessThan(PORTS / 2);
+  const [drifted] = [...run.reconciler.plan.virtualServers()];
+  const realServer = drifted?.realServers[0];
+  if (drifted === undefined || realServer === undefined) throw new Error('nothing is planned');
+  const op = { kind: 'edit-real-server', id: drifted.virtualServer, realServer: { ...realServer, weight: 7 } } as const;
+  expect(await bed.kernel.apply(new Transaction([op]))).toEqual({ failures: [] });
+  // The list, both again before anything is written, and the repair.
+  const repaired = await check();
+  expect(repaired.drift).toBe(1);
+  expect(repaired.messages - unchanged.messages).toBe(4);
+  await run.reconciler.stop();
 });
