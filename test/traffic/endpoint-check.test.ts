@@ -19,7 +19,7 @@ const PODS = [0, 1, 2];
  * The kernel sums up its counters every 2 s, so a whole period without answers ends up to 4 s after the event; a connect of
  * 1 s follows. The rest is for a slow machine.
  */
-const LAST_FAILURE_MS = 6_000;
+const LAST_FAILURE_MS = 8_000;
 /** A silent endpoint is asked every 2 s at first, and every 30 s at last. */
 const BACK_MS = 35_000;
 
