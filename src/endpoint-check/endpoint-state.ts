@@ -182,8 +182,8 @@ export function afterLook(
         );
       return state.onTrial ? closedToNode(state.past, now) : { ...trusted(state.past, now), pauses: state.pauses };
     case 'silent':
-      // Its open connections are answered.
-      if (hasAnswered) return afterAnswer(state, state.unanswered === 0 && state.wasKnown, now);
+      // Its open connections are answered. Errors about packets of before the verdict come for some seconds more.
+      if (hasAnswered && !areErrors(traffic)) return afterAnswer(state, state.unanswered === 0 && state.wasKnown, now);
       return doubtOf(traffic) !== undefined
         ? { ...state, trialAt: Math.max(state.trialAt, state.since + VERDICT_MS) }
         : state;
@@ -257,14 +257,22 @@ function answersIn({ connections, ...traffic }: Traffic): number {
   const { incomingPackets, outgoingPackets } = traffic;
   if (outgoingPackets === 0 || incomingPackets === 0) return 0;
   if (connections > 0 && outgoingPackets >= ANSWERS_OF_CONNECTION * connections) return outgoingPackets;
-  const about = traffic.incomingBytes / incomingPackets;
-  const size = traffic.outgoingBytes / outgoingPackets;
-  const areErrors = ERROR_SIZES.some((bounds) =>
+  return areErrors(traffic) ? 0 : outgoingPackets;
+}
+
+function areErrors({
+  incomingPackets,
+  outgoingPackets,
+  incomingBytes,
+  outgoingBytes,
+}: Omit<Traffic, 'connections'>): boolean {
+  const about = incomingBytes / incomingPackets;
+  const size = outgoingBytes / outgoingPackets;
+  return ERROR_SIZES.some((bounds) =>
     about + bounds.headers < bounds.most
       ? Math.abs(size - about - bounds.headers) < 1
       : outgoingPackets <= incomingPackets && mayBeCut(size, about, bounds),
   );
-  return areErrors ? 0 : outgoingPackets;
 }
 
 /** Whether errors about packets of a mean size, of which some are cut, may have this mean size: small packets lower it. */

@@ -170,6 +170,11 @@ describe('an endpoint', () => {
       [...TO_SILENT, [4_000, traffic(0, 0, 4, 88)]],
       'silent',
     ],
+    [
+      'that is silent stays so while many errors about earlier packets come, and few packets of the last connection',
+      [...TO_SILENT, [2_000, traffic(1, 2, 9, 88)]],
+      'silent',
+    ],
     ['that is silent and answers is trusted', [...TO_SILENT, [4_000, 'answered']], 'trusted'],
     ['that is silent and refuses is trusted', [...TO_SILENT, [4_000, 'refused']], 'trusted'],
     ['whose open connections are answered is trusted', [...TO_SILENT, [4_000, traffic(0, 1, 1)]], 'trusted'],
