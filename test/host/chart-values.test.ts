@@ -48,8 +48,8 @@ const OF_THE_CONTAINER: readonly (readonly [values: readonly string[], container
   [['probes.readiness.timeoutSeconds=7'], { readinessProbe: { timeoutSeconds: 7, httpGet: { path: '/healthz' } } }],
 ];
 
-const of = (objects: readonly KubeObject[], wanted: string): KubeObject | undefined =>
-  objects.find(({ kind }) => kind === wanted);
+const of = (objects: readonly KubeObject[], wanted: string, name?: string): KubeObject | undefined =>
+  objects.find(({ kind, metadata }) => kind === wanted && (name === undefined || metadata.name === name));
 
 if (tools === undefined) test.todo('the chart was not rendered, for this takes Go, which builds helm');
 else
@@ -132,7 +132,8 @@ else
 
     test('before an upgrade, the new image reads the new configuration, without privileges', () => {
       const values = '--set=apiServer=https://a,config.ipvs.scheduler=lc,extraArgs={--ipvs-drain-timeout=5m}';
-      const job = of(render(values, '--no-hooks=false').objects, 'Job') as unknown as {
+      const name = 'kube-ipvs-proxy-check';
+      const job = of(render(values, '--no-hooks=false').objects, 'Job', name) as unknown as {
         readonly metadata: unknown;
         readonly spec: {
           readonly template: { readonly metadata: unknown; readonly spec: { readonly containers: readonly [object] } };
@@ -153,7 +154,7 @@ else
         restartPolicy: 'Never',
       });
       const without = render(values, '--no-hooks=false', '--set=preUpgradeCheck.enabled=false');
-      expect(of(without.objects, 'Job')).toBeUndefined();
+      expect(of(without.objects, 'Job', name)).toBeUndefined();
     });
 
     test.each([
