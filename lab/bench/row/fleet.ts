@@ -73,7 +73,7 @@ async function measure(out: Measurements, assets: string): Promise<void> {
     resources.use(daemon);
     daemons.push(daemon);
   }
-  for (const daemon of daemons) await daemon.waitForOutput(/dry run|differ/i, START_MS);
+  for (const daemon of daemons) await daemon.waitForOutput(/kernel and plan compared/, START_MS);
   const all = DAEMONS * WATCHES;
   while ((await countsOf(admin)).watches < own.watches + all) await sleep(LOOK_MS);
   out.progress(`${DAEMONS} daemons have started in ${Math.round((now() - begun) / 1_000)} s`);
