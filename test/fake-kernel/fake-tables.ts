@@ -8,6 +8,7 @@ import type { Op } from '../../src/state/op.ts';
 import type { RuleSet } from '../../src/state/rules/rule-set.ts';
 import {
   FORWARDING,
+  forwardingOf,
   type ObservedRealServer,
   type RealServer,
   type RealServerKey,
@@ -187,7 +188,8 @@ export class FakeTables {
   }
 
   #setRealServer(id: VirtualServerId, wanted: RealServer, verb: 'add' | 'edit'): number {
-    if (familyOf(id.address) !== familyOf(wanted.address)) return EINVAL;
+    // Only a tunnel may lead to the other family.
+    if (familyOf(id.address) !== familyOf(wanted.address) && forwardingOf(wanted) !== FORWARDING.tunnel) return EINVAL;
     const virtualServer = this.virtualServers.get(virtualServerKey(id));
     if (virtualServer === undefined) return ESRCH;
     const key = realServerKey(wanted);
