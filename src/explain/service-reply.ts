@@ -278,14 +278,13 @@ function addressReply(
   if (owner !== undefined && owner !== name) {
     return { use, at, endpoints: 0, state: 'belongs to another Service', owner, commands: [] };
   }
-  const commands = found.commands.get(key) ?? [];
   const clients = clientsOf(virtualServer, config);
   return {
     use,
     at,
     endpoints: realServers.length,
-    state: commands.length === 0 ? 'as planned' : 'differs',
+    state: found.commands.has(key) ? 'differs' : 'as planned',
     ...(clients === undefined ? {} : { clients }),
-    commands,
+    commands: found.commands.get(key) ?? [],
   };
 }

@@ -80,6 +80,11 @@ export function ipvsContract(family: IpFamily, bed: () => ContractBed): void {
       expect([await confirmed(rs1, limited), await confirmed(rs1, rs2)]).toEqual([can, false]);
       await apply({ kind: 'delete-real-server', id: vs, realServer: rs1 });
       expect([await confirmed(limited), await confirmed(rs1, limited)]).toEqual([can, false]);
+      // One that is added after the listing is noticed.
+      const listed = await kernel.getVirtualServers();
+      await apply({ kind: 'add-real-server', id: vs, realServer: rs1 });
+      const lists = listed.map((found) => ({ virtualServer: found, realServers: [rs1] }));
+      expect(await kernel.confirmRealServers(lists)).toEqual(new Set());
     });
 
     test('of each protocol are printed by ipvsadm, and gone with their virtual server', async () => {

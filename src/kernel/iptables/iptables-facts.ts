@@ -55,13 +55,13 @@ async function nftGeneration(trace?: Trace): Promise<number | undefined> {
   return (await askNfTables(undefined, question, { trace }))?.[0];
 }
 
-/** Returns the facts for this process and its own network namespace. */
 function legacyDigest(family: IpFamily, tables: readonly string[]): string | undefined {
   const found = tables.map((table) => legacyTable(family, table));
   // iptables-legacy-save reports why one is not there.
   return found.every((table) => table !== undefined) ? found.map((table) => hash('sha1', table)).join(' ') : undefined;
 }
 
+/** Returns the facts for this process and its own network namespace. */
 export const processIptablesFacts = (trace?: Trace): IptablesFacts => ({
   program: (name) => {
     for (const folder of searchPath()) {

@@ -56,16 +56,11 @@ export async function detectVariant(
   if (nft.rules !== legacy.rules) return nft.rules > legacy.rules ? nft : legacy;
   // The rules do not show the variant; the link target of plain `iptables` does.
   const empty = nft.rules === 0 ? [...nft.saved.keys()] : [];
-  const plainNft = isPlainNft(facts);
   return {
     variant: 'system',
     saved: new Map(empty.map((family) => [family, new Map()])),
-    usable: plainNft ? nft.usable : new Set(),
+    usable: plainVariant(facts) === 'nft' ? nft.usable : new Set(),
   };
-}
-
-export function isPlainNft(facts: IptablesFacts): boolean {
-  return plainVariant(facts) === 'nft';
 }
 
 /** Returns which variant plain `iptables` is; undefined if that is not known. */

@@ -56,12 +56,12 @@ export function countDestinations(netns: string | undefined): DestinationCount[]
 }
 
 /**
- * Returns for each virtual server whether the kernel has these of its destinations; it may have others, which countDestinations()
- * shows. Reading by getsockopt(2), the older interface of IPVS, costs a fraction of a dump, but lacks tunnels: they are not
+ * Returns for each virtual server whether these are its destinations of IPv4; countDestinations() shows whether it has others.
+ * Reading by getsockopt(2), the older interface of IPVS, costs a fraction of a dump, but lacks tunnels: they are not
  * compared. Throws a NativeError if there is no socket.
  */
 export function haveDestinations(netns: string | undefined, expected: readonly ExpectedDestinations[]): boolean[] {
-  const lengths = Uint32Array.from(expected, ({ destinations }) => LIST.first + destinations.length * ENTRY.size);
+  const lengths = Uint32Array.from(expected, ({ destinations }) => LIST.first + (destinations.length + 1) * ENTRY.size);
   const bytes = new Uint8Array(lengths.reduce((sum, length) => sum + length, 0));
   let start = 0;
   for (const [index, { id, destinations }] of expected.entries()) {
@@ -69,7 +69,8 @@ export function haveDestinations(netns: string | undefined, expected: readonly E
     for (let byte = 0; byte < 4; byte++) bytes[start + LIST.address + byte] = id.address >>> (24 - 8 * byte);
     bytes[start + LIST.port] = id.port >> 8;
     bytes[start + LIST.port + 1] = id.port;
-    writeU32(bytes, start + LIST.count, destinations.length);
+    // One more than expected: its entry stays zero if there are no more.
+    writeU32(bytes, start + LIST.count, destinations.length + 1);
     start += lengths[index] as number;
   }
   read(netns, OPTION.destinations, bytes, lengths);
@@ -94,14 +95,15 @@ function writeU32(bytes: Uint8Array, at: number, value: number): void {
   for (let byte = 0; byte < 4; byte++) bytes[at + byte] = value >>> (8 * byte);
 }
 
-/** IPVS has each destination once, in any order. */
+/** IPVS has each destination once, in any order. The entry after the last one must be zero. */
 function isList(bytes: Uint8Array, first: number, destinations: readonly IpvsDestination[]): boolean {
   for (let index = 0; index < destinations.length; index++) {
     const at = first + index * ENTRY.size;
     const expected = find(destinations, ip4FromBytes(bytes, at + ENTRY.address), readBe16(bytes, at + ENTRY.port));
     if (expected === undefined || !hasSettings(bytes, at, expected)) return false;
   }
-  return true;
+  const end = first + destinations.length * ENTRY.size;
+  return readU32(bytes, end + ENTRY.address) === 0 && readBe16(bytes, end + ENTRY.port) === 0;
 }
 
 function find(sorted: readonly IpvsDestination[], address: Ip4, port: number): IpvsDestination | undefined {

@@ -110,8 +110,8 @@ export class NftablesKernel extends TranslatingKernel implements Kernel {
           errors.push(error);
         }
       }
-      for (const error of errors) throw error;
       await this.#removeLeftovers();
+      for (const error of errors) throw error;
       return { made };
     });
   }

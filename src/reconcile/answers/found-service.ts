@@ -1,5 +1,6 @@
 import { type IpFamily, familyOf } from '../../base/ip.ts';
 import type { NamespacedName } from '../../base/service/names.ts';
+import { MODES } from '../../base/proxy-mode.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { bindingOf } from '../../diff/address-diff.ts';
 import { ownersIn } from '../../explain/difference/op-owner.ts';
@@ -11,7 +12,7 @@ import type { PlannedEntry, PlannedVirtualServer, ServicePlan } from '../../plan
 import { plannedSet, setName } from '../../state/set-roles.ts';
 import { type IpSetEntry, type IpSetEntryKey, formatIpSetEntry, ipSetEntryKey } from '../../state/ip-set.ts';
 import { type Op, type ServerOp, virtualServerOf } from '../../state/op.ts';
-import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import { type VirtualServerId, type VirtualServerKey, borrows, virtualServerKey } from '../../state/virtual-server.ts';
 import { findServing } from '../compare/read-virtual-servers.ts';
 import type { ComparisonParts } from '../compare/comparison.ts';
 import { compareServers } from '../compare/server-comparison.ts';
@@ -60,7 +61,8 @@ async function commandsOf(
   families: ReadonlySet<IpFamily>,
   changes: readonly (readonly [unknown, readonly Op[]])[],
 ): Promise<readonly (readonly string[])[]> {
-  const rules = Array.from(families, (family) => planRules(config, family));
+  // The rules of ipvs mode do not depend on Services, and to compare them takes a program.
+  const rules = MODES[kernel.mode].hasIpvs ? [] : Array.from(families, (family) => planRules(config, family));
   const { parts } = await kernel.preview(
     rules,
     changes.map(([, ops]) => ops),
@@ -77,7 +79,10 @@ async function readOnce(parts: ServiceParts, name: NamespacedName): Promise<Foun
   const own = (planned?.virtualServers ?? []).filter(
     ({ virtualServer }) => plan.ownerOf(virtualServerKey(virtualServer)) === name,
   );
-  const ids = own.map(({ virtualServer }) => virtualServer);
+  // A preview adds a list of endpoints before those that use it.
+  const ids = own
+    .map(({ virtualServer }) => virtualServer)
+    .toSorted((a, b) => Number(borrows(a, a)) - Number(borrows(b, b)));
   const bound = new Map((await kernel.getBoundAddresses()).map((each) => [each.address, each]));
   const wanted = (planned?.addresses ?? []).filter((address) => plan.wantsAddress(address));
   const udpFlows = await readUdpFlows(parts, ids);

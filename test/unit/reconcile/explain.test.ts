@@ -11,8 +11,11 @@ import type { PlanConfig } from '../../../src/plan/plan-config.ts';
 import { planRules } from '../../../src/plan/ipvs/plan-rules.ts';
 import type { NodeSettings } from '../../../src/reconcile/node/node-settings.ts';
 import { formatOp } from '../../../src/state/op.ts';
+import { Transaction } from '../../../src/state/transaction.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
+import { nftablesPlane } from '../../fake-kernel/planes.ts';
 import { listed, port, service, slice } from '../../support/objects.ts';
+import { startOn } from '../../support/on-plane.ts';
 import { questionsOf } from '../../support/questions.ts';
 import { MODE_PLANS } from '../../../src/plan/mode-plans.ts';
 import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
@@ -545,6 +548,27 @@ describe('nftables mode', () => {
     const lines = serviceLines(whole).map((line) => line.replaceAll(/ +/g, ' '));
     expect(lines).toContain(' web-a 10.244.0.6:8080 in the kernel used');
     expect(lines.join('\n')).not.toMatch(/ipvs|ipset|KUBE-|active/);
+  });
+
+  test('every address that is missing differs, also one that shares the list of a later one', async () => {
+    const { kernel, run } = await startOn(nftablesPlane());
+    await run.take(
+      ...listed(
+        [service('web', '10.96.0.10', { externalIPs: ['10.95.0.1'] })],
+        [slice('web', ['10.244.0.5', '10.244.0.6'])],
+      ),
+    );
+    const ids = [vsId('10.95.0.1', 80), ID];
+    expect(await kernel.apply(new Transaction(ids.map((id) => ({ kind: 'delete-virtual-server', id }))))).toEqual({
+      failures: [],
+    });
+    await kernel.ensureDevice();
+    const { ask } = questionsOf(kernel, run);
+    const { ports } = (await ask('/v1/service?namespace=default&name=web')) as ServiceReply;
+    expect(ports[0]?.addresses.map(({ at, state, commands }) => [at, state, commands.length > 0])).toEqual([
+      ['10.95.0.1:80', 'differs', true],
+      ['10.96.0.10:80', 'differs', true],
+    ]);
   });
 
   test('an address has a service port, and one that no Service needs is no foreign one', async () => {

@@ -83,7 +83,7 @@ export function valueText(type: number, bytes: Uint8Array): string {
   return fields.join(' . ');
 }
 
-export function verdictText({ code, chain = '' }: { readonly code: number; readonly chain?: string | undefined }) {
+function verdictText({ code, chain = '' }: { readonly code: number; readonly chain?: string | undefined }) {
   switch (code) {
     case NFT_VERDICT.jump:
       return `jump ${chain}`;
