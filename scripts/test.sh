@@ -2,7 +2,7 @@
 # test.sh [PATTERN...]: runs all tests: the host project, then each file of the projects kernel and traffic on a test kernel of
 # its own, JOBS at a time (default: as many as there are processors). Unless tests or a kernel are selected, a few files run
 # again in the other modes: what does not depend on the mode is not tested twice. The output of a file follows when
-# again in the other modes: what does not depend on the mode is not tested twice. The output of a file follows when
+# it has ended; until then it is in build/test/logs. With IPTABLES=nft, the kernel has nf_tables, and plain iptables is
 # iptables-nft. The last line has the totals of the reports in build/test/reports.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit

@@ -32,10 +32,15 @@ interface Job extends KubeObject {
   };
 }
 
-const podOf = (node: string, isReady: boolean, hostIP = '127.0.0.1'): object => ({
-  metadata: { name: `test-${node}` },
+interface PodStatus {
+  readonly hostIP?: string;
+  readonly initContainerStatuses?: readonly object[];
+}
+
+const podOf = (node: string, isReady: boolean, status: PodStatus = {}, uid = 'now'): object => ({
+  metadata: { name: `test-${node}`, ownerReferences: [{ uid }] },
   spec: { nodeName: node },
-  status: { hostIP, conditions: [{ type: 'Ready', status: isReady ? 'True' : 'False' }] },
+  status: { hostIP: '127.0.0.1', conditions: [{ type: 'Ready', status: isReady ? 'True' : 'False' }], ...status },
 });
 
 function checks(): void {
@@ -74,6 +79,14 @@ function checks(): void {
       },
     });
     expect(set).not.toHaveProperty('spec.template.spec.hostNetwork');
+    // A dead node has a taint of NoExecute.
+    expect(objects.find(({ kind }) => kind === 'Job')).toMatchObject({
+      spec: {
+        template: {
+          spec: { nodeSelector: { proxy: 'ours' }, tolerations: [{ operator: 'Exists', effect: 'NoSchedule' }] },
+        },
+      },
+    });
     expect(objects.find(({ kind }) => kind === 'Service')).toMatchObject({
       spec: { type: 'NodePort', selector: { 'k8s-app': 'kube-ipvs-proxy' }, ports: [{ targetPort: 10256 }] },
     });
@@ -98,7 +111,7 @@ function checks(): void {
       server = http.createServer(({ url = '', headers }, response) => {
         const replies: Readonly<Record<string, object>> = {
           '/apis/apps/v1/namespaces/kube-system/daemonsets/kube-ipvs-proxy-test': {
-            metadata: { generation: 1 },
+            metadata: { generation: 1, uid: 'now' },
             status: { observedGeneration: 1, desiredNumberScheduled: 2 },
           },
           [`${NAMESPACE}/pods?labelSelector=kube-ipvs-proxy/test=kube-ipvs-proxy-test`]: { items: pods },
@@ -138,16 +151,22 @@ function checks(): void {
       expect(await ended()).toMatchObject({ status: 0, stdout: 'all nodes pass\n' });
     });
 
-    test('names the node whose Pod is not ready', async () => {
-      pods = [podOf('a', true), podOf('b', false)];
-      expect(await ended()).toMatchObject({
-        status: 1,
-        stdout: 'b: Pod test-b is not ready; its container connect says why\n',
-      });
+    test.each([
+      ['says why', [{ state: { waiting: {} }, lastState: { terminated: { message: 'no answer\n' } } }], 'no answer'],
+      ['waits', [{ state: { waiting: { reason: 'ImagePullBackOff' } } }], 'ImagePullBackOff'],
+      ['is not known', [], 'its Pod is not ready'],
+    ])('names the node whose Pod is not ready, which %s', async (_what, initContainerStatuses, why) => {
+      pods = [podOf('a', true), podOf('b', false, { initContainerStatuses })];
+      expect(await ended()).toMatchObject({ status: 1, stdout: `b: ${why}\n` });
+    });
+
+    test('passes over the Pods of an earlier test, which stay on a dead node', async () => {
+      pods = [podOf('a', true), podOf('b', true), podOf('b', false, {}, 'earlier')];
+      expect(await ended()).toMatchObject({ status: 0, stdout: 'all nodes pass\n' });
     });
 
     test('names the node whose node port does not answer', async () => {
-      pods = [podOf('a', true), podOf('b', true, '127.0.0.2')];
+      pods = [podOf('a', true), podOf('b', true, { hostIP: '127.0.0.2' })];
       expect(await ended()).toMatchObject({
         status: 1,
         stdout: `b: its node port does not answer, http://127.0.0.2:${port}/healthz: Error: connect ECONNREFUSED 127.0.0.2:${port}\n`,

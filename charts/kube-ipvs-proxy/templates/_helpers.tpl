@@ -231,6 +231,25 @@ capabilities:
 
 {{/* Which nodes, and how their Pods are started: for the DaemonSet and for Pods that check or clean up a node. */}}
 {{- define "kube-ipvs-proxy.placement" -}}
+{{- include "kube-ipvs-proxy.placementWithoutTolerations" . }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Of a Job: a toleration of everything would let it start on a node that is dead, which has a taint of NoExecute. */}}
+{{- define "kube-ipvs-proxy.placementOfJob" -}}
+{{- include "kube-ipvs-proxy.placementWithoutTolerations" . }}
+{{- with .Values.tolerations }}
+tolerations:
+{{- range . }}
+  - {{- toYaml (merge (.key | empty | ternary (dict "effect" "NoSchedule") dict) .) | nindent 4 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "kube-ipvs-proxy.placementWithoutTolerations" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
@@ -241,10 +260,6 @@ nodeSelector:
 {{- end }}
 {{- with .Values.affinity }}
 affinity:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .Values.tolerations }}
-tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
