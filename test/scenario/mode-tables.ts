@@ -38,10 +38,15 @@ export async function readModeTables(node: Namespace): Promise<KernelTables> {
   return TEST_MODE === 'userspace' ? { ...tables, 'virtual servers': await forwardedServers(node) } : tables;
 }
 
-/** Virtual servers without options. */
+/** Virtual servers without options, and without real servers that drain. */
 async function forwardedServers(node: Namespace): Promise<string[]> {
   const { virtualServers } = await ask<SupportReply>(querySocketOf(node), '/v1/support');
   return virtualServers.first.map(({ at, scheduler, realServers }) =>
-    virtualServerLine(at, scheduler, [], realServers),
+    virtualServerLine(
+      at,
+      scheduler,
+      [],
+      realServers.filter(({ weight }) => weight > 0),
+    ),
   );
 }

@@ -49,9 +49,10 @@ export async function supportReply({ node, config, metrics, kernel }: SupportPar
         at: formatVirtualServer(id),
         scheduler: id.scheduler,
         realServers: (realServers.get(virtualServerKey(id)) ?? [])
-          .map((server) => ({
+          .map(({ upperThreshold = 0, lowerThreshold = 0, ...server }) => ({
             at: formatRealServer(server),
             weight: server.weight,
+            ...(upperThreshold === 0 ? {} : { limit: `${upperThreshold}/${lowerThreshold}` }),
             activeConnections: server.activeConnections,
             inactiveConnections: server.inactiveConnections,
           }))

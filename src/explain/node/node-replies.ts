@@ -52,6 +52,8 @@ export interface SupportReply extends Reply<'Support'> {
     readonly realServers: readonly {
       readonly at: string;
       readonly weight: number;
+      /** Upper and lower threshold of connections, such as 100/80; absent: none. */
+      readonly limit?: string;
       readonly activeConnections: number;
       readonly inactiveConnections: number;
     }[];
