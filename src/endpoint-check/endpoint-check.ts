@@ -111,11 +111,11 @@ export class EndpointCheck {
     const verdicts: Verdict[] = [];
     const doubted = [...this.#doubted];
     for (const [service, ofService] of traffic) {
+      const mostAnswer = this.#mostAnswer(service);
       for (const [key, seen] of ofService) {
         const checked = this.#services.get(service)?.get(key);
         if (checked === undefined) continue;
         const { state } = checked;
-        const mostAnswer = state.kind === 'unknown' && this.#mostAnswer(service);
         const after = seen === 'unknown' ? afterUnknown(state, now) : afterLook(state, seen, beganAt, now, mostAnswer);
         verdicts.push(...this.#change(checked, after, 'answer', now));
       }
@@ -222,8 +222,11 @@ export class EndpointCheck {
   }
 
   #mostAnswer(service: NamespacedName): boolean {
-    const all = [...(this.#services.get(service)?.values() ?? [])];
-    return all.filter(({ state }) => state.kind === 'trusted').length * 2 > all.length;
+    const all = this.#services.get(service);
+    if (all === undefined) return false;
+    let trusted = 0;
+    for (const { state } of all.values()) if (state.kind === 'trusted') trusted++;
+    return trusted * 2 > all.size;
   }
 
   #grow(checked: Checked, now: number): void {

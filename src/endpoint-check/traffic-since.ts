@@ -85,7 +85,8 @@ export class TrafficSince {
       }
       followed.reads = reads;
       followed.readIn = this.#looks;
-      ids.push(...grown.ids);
+      // A Service may have more than a call takes arguments.
+      for (const id of grown.ids) ids.push(id);
       services.push(service);
     }
     return { services, leftOut, ids, grew };

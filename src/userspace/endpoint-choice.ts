@@ -54,8 +54,18 @@ export class EndpointChoice<T extends Candidate> {
     allowed: (candidate: T) => boolean,
     load: (candidate: T) => number,
   ): T | undefined {
-    const least = Math.min(...candidates.filter(allowed).map(load));
-    return this.#inTurn(candidates, (candidate) => allowed(candidate) && load(candidate) === least);
+    let best: T | undefined;
+    let [least, next] = [Infinity, this.#next];
+    for (let step = 0; step < candidates.length; step++) {
+      const at = (this.#next + step) % candidates.length;
+      const candidate = candidates[at];
+      // To ask whether it is allowed costs more than to compare.
+      if (candidate === undefined || candidate.weight === 0 || load(candidate) >= least || !allowed(candidate))
+        continue;
+      [best, least, next] = [candidate, load(candidate), at + 1];
+    }
+    this.#next = next;
+    return best;
   }
 
   #byWeight(candidates: readonly T[]): T | undefined {

@@ -27,3 +27,6 @@ export const AVOID_MS = 2_000;
 
 /** Timeouts of the attempts to connect to an endpoint, as kube-proxy's former user-space mode had them. */
 export const CONNECT_TIMEOUTS_MS = [250, 500, 1_000, 2_000] as const;
+
+/** A Service may have thousands of endpoints that refuse; the engine serves others, too. */
+export const MOST_ATTEMPTS = 16;

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { formatIp } from '../base/ip.ts';
 import { setTimer } from '../base/timer.ts';
-import { AVOID_MS, CONNECT_TIMEOUTS_MS, type EngineLimits } from './engine-limits.ts';
+import { AVOID_MS, CONNECT_TIMEOUTS_MS, type EngineLimits, MOST_ATTEMPTS } from './engine-limits.ts';
 import type { Backend } from './engine-update.ts';
 import { RelaySocket } from './relay-socket.ts';
 import type { ServiceEndpoints, Session, UsedEndpoint } from './service-endpoints.ts';
@@ -88,8 +88,9 @@ export class TcpSession implements Session {
     });
   }
 
-  /** Each endpoint is tried once, those that were silent lately last; then those that did not answer in time again, until all timeouts have been used. */
+  /** Each endpoint is tried once, those that were silent lately last; then those that did not answer in time again, until all timeouts have been used. There are MOST_ATTEMPTS in all. */
   #nextEndpoint(): UsedEndpoint | undefined {
+    if (this.#attempts >= MOST_ATTEMPTS) return undefined;
     const now = performance.now();
     const isFresh = (endpoint: UsedEndpoint): boolean => !this.#tried.has(endpoint);
     const fresh =

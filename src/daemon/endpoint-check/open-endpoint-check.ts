@@ -1,4 +1,5 @@
 import type { EndpointCheckMode } from '../../base/endpoint-check-mode.ts';
+import { KernelError } from '../../kernel/kernel-error.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Log } from '../../observe/log/log.ts';
 import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
@@ -14,6 +15,17 @@ interface OpenOptions extends Pick<EndpointCheckerOptions, 'ownerOf' | 'onJudged
   readonly metrics: ProxyMetrics;
   readonly clock: Clock;
   readonly log: Log;
+}
+
+/** If the kernel cannot be read, no endpoint is left out, and the first sync reports why. */
+async function readLeft(kernel: OpenOptions['kernel'], log: OpenOptions['log']): ReturnType<typeof readLeftSilent> {
+  try {
+    return await readLeftSilent(kernel);
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error;
+    log.warn(`failed to read which endpoints an earlier process found silent: all are used: ${error.message}`);
+    return new Map();
+  }
 }
 
 /** Returns the checker of endpoints, with those that an earlier run found silent. Call it before the first sync. */
@@ -33,7 +45,7 @@ export async function openEndpointCheck({
     ...options,
     acts,
     kernel,
-    left: acts ? await readLeftSilent(kernel) : new Map(),
+    left: acts ? await readLeft(kernel, options.log) : new Map(),
     connect: askEndpoint,
     hasLinkTo: (address) => hasLinkTo(address, kernel),
     onConnected: (result) => metrics.endpointAsked(result),

@@ -37,6 +37,14 @@ test('least connections by weight: the connections follow the weights', () => {
   expect(candidates.map(({ active }) => active)).toEqual([300, 100]);
 });
 
+test('least connections: which endpoints are allowed is asked of better ones only', () => {
+  const candidates = Array.from({ length: 1_000 }, (_, index) => endpoint(String(index), 1, 1));
+  let asked = 0;
+  const choice = new EndpointChoice<Named>(0);
+  expect(choice.choose('lc', candidates, () => ++asked > 0)?.name).toBe('0');
+  expect(asked).toBe(1);
+});
+
 test('an endpoint that has left does not change the turns of those that stay', () => {
   const choice = new EndpointChoice<Named>(0);
   const [a, b] = [endpoint('a', 1), endpoint('b', 1)];

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { SilentServer } from './silent-server.ts';
 import { EngineBed, LOCAL, closed, forwardedPort, freePort, readAll } from './engine-bed.ts';
+import { address } from '../../support/state.ts';
 
 function greet(name: string): (socket: Socket) => void {
   return (socket) => socket.end(name);
@@ -49,6 +50,15 @@ test('an endpoint that refuses is skipped, and the client does not notice', asyn
   const { failedConnects, failedConnections } = bed.engine.report().totals;
   expect(failedConnects).toBeGreaterThanOrEqual(2);
   expect(failedConnections).toBe(0);
+});
+
+test('the attempts of a connection are bounded, however many endpoints refuse', async () => {
+  await using bed = new EngineBed();
+  const port = await freePort();
+  const addresses = Array.from({ length: 40 }, (_, index) => address(`127.0.1.${index + 1}`));
+  const client = await bed.client(await bed.forward(addresses.map((each) => ({ address: each, port, weight: 1 }))));
+  await closed(client);
+  expect(bed.engine.report().totals.failedConnects).toBe(16);
 });
 
 test('an endpoint that does not answer delays one client, and those that follow go to others first', async () => {
