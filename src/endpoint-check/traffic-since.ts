@@ -85,7 +85,7 @@ export class TrafficSince {
       }
       followed.reads = reads;
       followed.readIn = this.#looks;
-      // A Service may have more than a call takes arguments.
+      // Not push(...): a Service may have more of them than a call may have arguments.
       for (const id of grown.ids) ids.push(id);
       services.push(service);
     }

@@ -60,8 +60,7 @@ export class EndpointChoice<T extends Candidate> {
       const at = (this.#next + step) % candidates.length;
       const candidate = candidates[at];
       // To ask whether it is allowed costs more than to compare.
-      if (candidate === undefined || candidate.weight === 0 || load(candidate) >= least || !allowed(candidate))
-        continue;
+      if (candidate === undefined || load(candidate) >= least || !allowed(candidate)) continue;
       [best, least, next] = [candidate, load(candidate), at + 1];
     }
     this.#next = next;

@@ -88,7 +88,10 @@ export class TcpSession implements Session {
     });
   }
 
-  /** Each endpoint is tried once, those that were silent lately last; then those that did not answer in time again, until all timeouts have been used. There are MOST_ATTEMPTS in all. */
+  /**
+   * Each endpoint is tried once, those that were silent lately last. Then those that did not answer in time are tried again, until
+   * all timeouts have been used. There are at most MOST_ATTEMPTS attempts.
+   */
   #nextEndpoint(): UsedEndpoint | undefined {
     if (this.#attempts >= MOST_ATTEMPTS) return undefined;
     const now = performance.now();

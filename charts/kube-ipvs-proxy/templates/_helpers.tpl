@@ -244,7 +244,11 @@ tolerations:
 {{- with .Values.tolerations }}
 tolerations:
 {{- range . }}
-  - {{- toYaml (merge (.key | empty | ternary (dict "effect" "NoSchedule") dict) .) | nindent 4 }}
+{{- $toleration := . }}
+{{- if not .key }}
+{{- $toleration = merge (dict "effect" "NoSchedule") . }}
+{{- end }}
+  - {{- toYaml $toleration | nindent 4 }}
 {{- end }}
 {{- end }}
 {{- end }}

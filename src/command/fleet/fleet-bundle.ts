@@ -26,7 +26,7 @@ export const FLEET_BUNDLE: Command = {
   usage: '[options]',
   summary:
     'the path of a support archive that it writes: status of all nodes; of some also configuration, log, metrics and ' +
-    'kernel state; without secrets',
+    'kernel state; what looks like a secret is removed',
   options: {
     file: { short: 'f', hint: 'path', help: `the archive; ${FOLDER}.tar.gz by default` },
     ...FLEET_OPTIONS,

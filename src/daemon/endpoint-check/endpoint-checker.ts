@@ -31,10 +31,10 @@ import type { VirtualServerStats } from '../../state/server-stats.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import type { LeftSilent } from './left-silent.ts';
 
-/** One dump of all virtual servers costs less than a message for each of so large a part of them. */
+/** If at least one in so many virtual servers is wanted, one dump of all costs less than a message for each. */
 const DUMP_IS_CHEAPER = 2;
 const CONNECT_TIMEOUT_MS = 1_000;
-/** After a look, the time without one is so many times as long as the look took. */
+/** The pause after a look is at least so many times as long as the look took. */
 const LOOK_SHARE = 10;
 /** The shortest time between two looks. */
 const LOOK_MS = 500;

@@ -29,7 +29,7 @@ export interface Collected {
   readonly nodes: readonly CollectedNode[];
 }
 
-/** Returns the files of a support archive by path. Whatever was collected, nothing secret is in them. */
+/** Returns the files of a support archive by path. What looks like a secret is removed from them. */
 export function bundleFiles(collected: Collected): ReadonlyMap<string, string> {
   const { versions, status, statusText, statuses, nodes } = collected;
   const inOrder = nodes.toSorted((a, b) => compareText(a.node, b.node));

@@ -69,7 +69,7 @@ export function haveDestinations(netns: string | undefined, expected: readonly E
     for (let byte = 0; byte < 4; byte++) bytes[start + LIST.address + byte] = id.address >>> (24 - 8 * byte);
     bytes[start + LIST.port] = id.port >> 8;
     bytes[start + LIST.port + 1] = id.port;
-    // One more than expected: its entry stays zero if there are no more.
+    // Room for one more than expected: its entry stays zero if there is none.
     writeU32(bytes, start + LIST.count, destinations.length + 1);
     start += lengths[index] as number;
   }

@@ -95,7 +95,9 @@ class UserspaceKernel extends NftablesKernel {
 
   override async close(): Promise<void> {
     if (this.#isEngineOpen) {
-      await this.#turns.run(() => this.#handOver()).catch((error: unknown) => this.#logFailedHandOver(error));
+      await this.#turns
+        .run(() => this.#handOver())
+        .catch((error: unknown) => this.#logFailedHandOver(errorText(error)));
       await this.#engine().close();
     }
     await super.close();
@@ -128,11 +130,11 @@ class UserspaceKernel extends NftablesKernel {
       return target === undefined || !leadsTo(endpoints, target) ? [] : handOverOps(server, target);
     });
     const { failures } = await super.apply(new Transaction(ops));
-    for (const failure of failures) this.#logFailedHandOver(new Error(formatFailure(failure)));
+    for (const failure of failures) this.#logFailedHandOver(formatFailure(failure));
   }
 
-  #logFailedHandOver(error: unknown): void {
-    this.node.log.error(`failed to write rules that serve without this process: ${errorText(error)}`);
+  #logFailedHandOver(reason: string): void {
+    this.node.log.error(`failed to write rules that serve without this process: ${reason}`);
   }
 
   override probeScheduler(scheduler: string): Promise<void> {
